@@ -52,6 +52,11 @@ pub trait Channels {
 
     /// The time of samples of channels before which nothing else comes, as nothing comes before time `end` of chunks.
     fn time(&self, end: u64) -> u64;
+
+    /// Blocks of an input's channel that were flagged, and all that were judged; [`None`] where nothing is judged.
+    fn flagged(&self) -> Option<[u64; 2]> {
+        None
+    }
 }
 
 impl Channels for Geometry {
@@ -127,6 +132,11 @@ impl<C: Channels> Integrator<C> {
     /// The plan.
     pub fn correlator(&self) -> &Correlator {
         &self.sums.correlator
+    }
+
+    /// Blocks of an input's channel that were flagged, and all that were judged; [`None`] where nothing is judged.
+    pub fn flagged(&self) -> Option<[u64; 2]> {
+        self.channels.flagged()
     }
 
     /// Dumps of which nothing came, between others: they are not handed out.

@@ -228,6 +228,13 @@ impl RawChunk {
         self.filling.missing()
     }
 
+    /// The first time of which something came; nothing where nothing came.
+    pub(super) fn first_time(&self, frames: &Frames) -> Option<u64> {
+        let of_thread = self.sources.chunks_exact(frames.chunk_frames);
+        let first = of_thread.filter_map(|all| all.iter().position(|&source| source > 0)).min()?;
+        Some((first * frames.frame_times()) as u64)
+    }
+
     /// All samples, as they lie.
     pub(super) fn samples(&self) -> &[u8] {
         // SAFETY: a chunk is handed out when nobody else has its memory.

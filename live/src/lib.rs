@@ -5,13 +5,14 @@
 //! - A [`Window`] gives heaps places in [`Chunk`]s by their timestamps, whatever the order in which they come. The
 //!   threads bring samples there, each by itself, and chunks are handed out with what is missing.
 //! - An [`Integrator`] correlates chunks, and cuts dumps at multiples of the integration since the sync time.
+//!   Heaps may be [`Judged`] first: blocks of times that are no noise are missing.
 //! - [`Files`] are what dumps are written to.
 //! - A [`StreamRecording`] hands chunks to whatever takes a recording, such as an observation of several products.
 //! - [`Frames`] of VDIF, which hold raw voltages, are put into chunks of their own, and an F-engine, [`Spectra`],
 //!   makes samples of channels of these; or [`Words`] takes their channels as they are, of 1 or 2 bits.
 //! - [`Counts`] of photons come in packets or as a plain stream, and are [`Correlated`] at lags spread over decades.
 //! - An [`Interface`] has queues whose packets pass the system's network stack by (AF_XDP).
-//! - A [`Sender`] does what F-engines do.
+//! - A [`Sender`] does what F-engines do, a [`BeamSender`] what beamformers do.
 //!
 //! Memory is bounded whatever comes: chunks are used again, and heaps that stay incomplete are given up.
 //!
@@ -55,6 +56,7 @@
 //! ```
 
 pub(crate) mod batch;
+pub(crate) mod beams;
 pub(crate) mod carry;
 pub(crate) mod chunks;
 pub(crate) mod counts;
@@ -64,6 +66,7 @@ pub(crate) mod files;
 pub(crate) mod frames;
 pub(crate) mod heaps;
 pub(crate) mod intake;
+pub(crate) mod judged;
 pub(crate) mod memory;
 pub(crate) mod receive;
 pub(crate) mod recording;
@@ -77,6 +80,7 @@ pub(crate) mod words;
 pub(crate) mod xdp;
 
 pub use batch::{Socket, cut_packets};
+pub use beams::BeamSender;
 pub use chunks::{Chunk, Geometry, Passed, Place, Sources, Stream, Window};
 pub use counts::{CountChunk, Counts};
 pub use curves::{Correlated, LiveCurves};
@@ -84,9 +88,10 @@ pub use dumps::{Channels, Integrator, LiveDump, Sums};
 pub use files::{Clock, Files};
 pub use frames::{Frames, RawChunk};
 pub use heaps::{Assembler, Heap};
+pub use judged::Judged;
 pub use memory::Memory;
 pub use receive::{Endpoints, Plain, Receiver, Watch, discard, open, open_several};
-pub use recording::StreamRecording;
+pub use recording::{Readable, StreamRecording};
 pub use send::{Packets, Sender};
 pub use spectra::Spectra;
 pub use tally::{Fate, SocketTally, Tally};

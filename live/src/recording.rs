@@ -1,14 +1,15 @@
-//! A stream of heaps as a recording, which products are made of as of files.
+//! A stream of heaps or of frames as a recording, which products are made of as of files.
 
 use std::{
     num::NonZeroU64,
+    ops::Range,
     sync::mpsc::{Receiver as Incoming, Sender},
     time::{Duration, Instant},
 };
 
 use corrust_host::{
     Result,
-    samples::{Missing, Shape},
+    samples::{Missing, RawLayout, RawShape, Shape},
 };
 use corrust_recordings::{
     array::time::Timestamp,
@@ -16,8 +17,9 @@ use corrust_recordings::{
 };
 
 use super::{
-    chunks::{Chunk, Geometry, Passed},
+    chunks::{Chunk, Geometry, Passed, Stream},
     files::Clock,
+    frames::{Frames, RawChunk},
     receive::Receiver,
 };
 
@@ -28,18 +30,138 @@ const LOOK: Duration = Duration::from_millis(50);
 /// again, and the recording is over.
 const LONGEST_GAP: f64 = 600.0;
 
-/// The heaps of a stream as a [`Recording`] of `ci8` samples in `cnt` order, whose length shows only at its end: products
-/// are made of it while it comes.
+/// Stream whose chunks are read one after the other: heaps of channels ([`Geometry`]), or frames of raw voltages
+/// ([`Frames`]).
+pub trait Readable: Stream {
+    /// Shape of the samples.
+    type Shape: Copy + Send + 'static;
+
+    /// Shape of a chunk's samples.
+    fn shape_of(&self) -> Self::Shape;
+
+    /// Number of rows in which `times` times of samples lie one after the other, and bytes of a row.
+    fn rows(&self, times: usize) -> [usize; 2];
+
+    /// First time of a chunk of which something came; [`None`] where nothing came.
+    fn first_of(&self, chunk: &Self::Chunk) -> Option<u64>;
+
+    /// Missing samples of a chunk.
+    fn missing_of(&self, chunk: &Self::Chunk) -> Vec<Missing>;
+
+    /// Copies times `from` of a chunk to those of a block from `filled` on.
+    ///
+    /// # Errors
+    /// The device's own, of samples in a GPU's memory.
+    fn copy(
+        &self,
+        chunk: &Self::Chunk,
+        missing: &[Missing],
+        from: Range<usize>,
+        block: &mut Block,
+        filled: usize,
+    ) -> Result<()>;
+
+    /// Has samples of a block be missing.
+    fn lose(&self, block: &mut Block, missing: Missing);
+}
+
+impl Readable for Geometry {
+    type Shape = Shape;
+
+    fn shape_of(&self) -> Shape {
+        self.shape()
+    }
+
+    fn rows(&self, times: usize) -> [usize; 2] {
+        let shape = self.shape();
+        [shape.channels * shape.inputs, times * shape.encoding.bytes()]
+    }
+
+    fn first_of(&self, chunk: &Chunk) -> Option<u64> {
+        chunk.first_time(self)
+    }
+
+    fn missing_of(&self, chunk: &Chunk) -> Vec<Missing> {
+        chunk.missing(self)
+    }
+
+    fn copy(
+        &self,
+        chunk: &Chunk,
+        _: &[Missing],
+        from: Range<usize>,
+        block: &mut Block,
+        filled: usize,
+    ) -> Result<()> {
+        let sample = self.shape().encoding.bytes();
+        let bytes = chunk.samples(self, 0..self.shape().channels)?;
+        let chunk_rows = bytes.chunks_exact(self.chunk_times() * sample);
+        let rows = block.samples.chunks_exact_mut(block.times * sample);
+        for (row, of_chunk) in rows.zip(chunk_rows) {
+            row[filled * sample..][..from.len() * sample]
+                .copy_from_slice(&of_chunk[from.start * sample..from.end * sample]);
+        }
+        Ok(())
+    }
+
+    fn lose(&self, block: &mut Block, missing: Missing) {
+        block.clear(&self.shape(), &missing);
+        block.missing.push(missing);
+    }
+}
+
+impl Readable for Frames {
+    type Shape = RawShape;
+
+    fn shape_of(&self) -> RawShape {
+        self.shape()
+    }
+
+    fn rows(&self, times: usize) -> [usize; 2] {
+        let shape = self.shape();
+        match shape.layout {
+            RawLayout::Nt => [shape.inputs, shape.pitch(times)],
+            RawLayout::Tn => [1, shape.bytes(times)],
+        }
+    }
+
+    fn first_of(&self, chunk: &RawChunk) -> Option<u64> {
+        chunk.first_time(self)
+    }
+
+    fn missing_of(&self, chunk: &RawChunk) -> Vec<Missing> {
+        chunk.missing()
+    }
+
+    fn copy(
+        &self,
+        chunk: &RawChunk,
+        missing: &[Missing],
+        from: Range<usize>,
+        block: &mut Block,
+        filled: usize,
+    ) -> Result<()> {
+        block.put_raw(&self.shape(), filled, &chunk.view(missing).times(from));
+        Ok(())
+    }
+
+    fn lose(&self, block: &mut Block, missing: Missing) {
+        block.missing.push(missing);
+    }
+}
+
+/// A stream as a [`Recording`], whose length shows only at its end: products are made of it while it comes. Heaps are
+/// `ci8` samples in `cnt` order, frames raw voltages.
 ///
-/// Times that never came, of some F-engines or of all, are missing. It ends when it is told to stop, after
-/// [`until`](Self::until) so many times, after a [silence](Self::silence), or where the time of the heaps steps back or
-/// more than ten minutes ahead.
-pub struct StreamRecording {
-    geometry: Geometry,
+/// Times that never came, of some F-engines or threads or of all, are missing. It ends when it is told to stop, after
+/// [`until`](Self::until) so many times, after a [silence](Self::silence), or where the time of the heaps or frames
+/// steps back or more than ten minutes ahead.
+pub struct StreamRecording<S: Stream = Geometry> {
+    stream: S,
     clock: Clock,
     receiver: Option<Receiver>,
-    spent: Sender<Chunk>,
-    passed: Incoming<Passed>,
+    spent: Sender<S::Chunk>,
+    passed: Incoming<Passed<S::Chunk>>,
     stop: Box<dyn FnMut() -> bool + Send>,
     silence: Option<Duration>,
     /// When a chunk came last.
@@ -50,23 +172,23 @@ pub struct StreamRecording {
     position: u64,
     end: u64,
     /// The chunk that is being read, and its missing samples.
-    current: Option<(Passed, Vec<Missing>)>,
+    current: Option<(Passed<S::Chunk>, Vec<Missing>)>,
     /// Whether the time may jump before the next chunk.
     jumped: bool,
 }
 
-impl StreamRecording {
+impl<S: Readable> StreamRecording<S> {
     /// A recording of what `receiver` gets, whose chunks come from `passed` and are handed back through `spent`. `stop` is
     /// asked 20 times a second whether it is to end.
     pub fn new(
         receiver: Receiver,
-        geometry: Geometry,
+        stream: S,
         clock: Clock,
-        (spent, passed): (Sender<Chunk>, Incoming<Passed>),
+        (spent, passed): (Sender<S::Chunk>, Incoming<Passed<S::Chunk>>),
         stop: impl FnMut() -> bool + Send + 'static,
     ) -> Self {
         Self {
-            geometry,
+            stream,
             clock,
             receiver: Some(receiver),
             spent,
@@ -98,10 +220,15 @@ impl StreamRecording {
     pub fn begin(&mut self, align: NonZeroU64) -> bool {
         let began = self.go_on();
         if let Some((Passed { start, chunk: Some(chunk), .. }, _)) = &self.current {
-            let came = start + chunk.first_time(&self.geometry).unwrap_or(0);
+            let came = start + self.stream.first_of(chunk).unwrap_or(0);
             self.first = came.checked_next_multiple_of(align.get()).unwrap_or(came);
         }
         began
+    }
+
+    /// The first time, counted from timestamp 0, once it has [begun](Self::begin).
+    pub fn first(&self) -> u64 {
+        self.first
     }
 
     /// Goes on to a chunk of which something has not been read; whether there is one.
@@ -116,7 +243,7 @@ impl StreamRecording {
             match self.passed.recv_timeout(LOOK) {
                 Ok(passed) => {
                     self.came = Instant::now();
-                    let missing = passed.chunk.as_ref().map(|chunk| chunk.missing(&self.geometry));
+                    let missing = passed.chunk.as_ref().map(|chunk| self.stream.missing_of(chunk));
                     let jumped = std::mem::replace(&mut self.jumped, passed.jumped);
                     if jumped && !self.is_next(passed.start) {
                         self.receiver = None;
@@ -163,46 +290,44 @@ impl StreamRecording {
         if count == 0 {
             return Ok(0);
         }
-        let (shape, at) = (self.geometry.shape(), (now - start) as usize);
-        let sample = shape.encoding.zero().len();
-        let from = chunk.samples(&self.geometry, 0..shape.channels)?;
-        let from = from.chunks_exact(self.geometry.chunk_times() * sample);
-        let rows = block.samples.chunks_exact_mut(block.times * sample);
-        for (row, from) in rows.zip(from) {
-            row[filled * sample..][..count * sample]
-                .copy_from_slice(&from[at * sample..][..count * sample]);
-        }
+        let at = (now - start) as usize;
+        self.stream.copy(chunk, missing, at..at + count, block, filled)?;
         for each in missing {
             let within = each.times.start.max(at)..each.times.end.min(at + count);
             if !within.is_empty() {
                 let times = within.start - at + filled..within.end - at + filled;
-                lose(block, &shape, Missing { times, ..each.clone() });
+                self.stream.lose(block, Missing { times, ..each.clone() });
             }
         }
         Ok(count)
     }
 }
 
-/// Has samples of a block be missing.
-fn lose(block: &mut Block, shape: &Shape, missing: Missing) {
-    block.clear(shape, &missing);
-    block.missing.push(missing);
-}
-
-/// Has a block of `cnt` samples end after its first `times` times.
-fn cut(block: &mut Block, shape: &Shape, times: usize) -> Result<()> {
-    let sample = shape.encoding.zero().len();
-    let (from, to) = (block.times * sample, times * sample);
-    for row in 0..shape.channels * shape.inputs {
-        block.samples.copy_within(row * from..row * from + to, row * to);
+impl<S: Readable> StreamRecording<S> {
+    /// Times of a chunk.
+    fn chunk_times(&self) -> u64 {
+        (self.stream.slots() * self.stream.slot_times()) as u64
     }
-    block.times = times;
-    block.samples.resize(shape.bytes(times))
+
+    /// Makes room for times of a block.
+    fn reset(&self, block: &mut Block, times: usize) -> Result<()> {
+        block.reset_bytes(self.stream.rows(times).into_iter().product(), times)
+    }
+
+    /// Has a block end after its first `times` times.
+    fn cut(&self, block: &mut Block, times: usize) -> Result<()> {
+        let [[rows, from], [_, to]] = [block.times, times].map(|times| self.stream.rows(times));
+        for row in 0..rows {
+            block.samples.copy_within(row * from..row * from + to, row * to);
+        }
+        block.times = times;
+        block.samples.resize(rows * to)
+    }
 }
 
-impl Recording for StreamRecording {
-    fn shape(&self) -> Shape {
-        self.geometry.shape()
+impl<S: Readable> Recording<S::Shape> for StreamRecording<S> {
+    fn shape(&self) -> S::Shape {
+        self.stream.shape_of()
     }
 
     fn times(&self) -> u64 {
@@ -219,8 +344,7 @@ impl Recording for StreamRecording {
 
     /// Reads times as they come. Gaps of whole blocks are left out, and told by [`Block::gap`].
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
-        let shape = self.shape();
-        block.reset(&shape, 0)?;
+        self.reset(block, 0)?;
         let left = self.end - self.position;
         if left == 0 || times == 0 || !self.go_on() {
             self.receiver = None;
@@ -230,7 +354,7 @@ impl Recording for StreamRecording {
         let gap = ahead.saturating_sub(self.now()).min(left) / times as u64 * times as u64;
         let count = usize::try_from(left - gap).map_or(times, |left| left.min(times));
         self.position += gap;
-        block.reset(&shape, count)?;
+        self.reset(block, count)?;
         block.gap = gap;
         let mut filled = 0;
         while filled < count && self.go_on() {
@@ -238,7 +362,7 @@ impl Recording for StreamRecording {
             let start = self.current.as_ref().map_or(now, |(passed, _)| passed.start);
             let absent = start.saturating_sub(now).min((count - filled) as u64) as usize;
             if absent > 0 {
-                lose(block, &shape, Missing::times(filled..filled + absent));
+                self.stream.lose(block, Missing::times(filled..filled + absent));
                 filled += absent;
                 continue;
             }
@@ -248,7 +372,7 @@ impl Recording for StreamRecording {
             }
         }
         if filled < count {
-            cut(block, &shape, filled)?;
+            self.cut(block, filled)?;
         }
         self.position += filled as u64;
         Ok(filled)
@@ -258,7 +382,7 @@ impl Recording for StreamRecording {
         let end = self.position.saturating_add(times).min(self.end);
         let mut block = Block::new();
         while self.position < end {
-            let most = (end - self.position).min(self.geometry.chunk_times() as u64) as usize;
+            let most = (end - self.position).min(self.chunk_times()) as usize;
             if self.read_block(most, &mut block)? == 0 {
                 break;
             }

@@ -14,7 +14,7 @@ use super::{
 
 /// A socket to send from; to multicast groups from the interface that has the address `interface`, where one is
 /// given.
-fn open(interface: Option<Ipv4Addr>) -> Result<UdpSocket> {
+pub(super) fn open(interface: Option<Ipv4Addr>) -> Result<UdpSocket> {
     let open = || -> io::Result<UdpSocket> {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         if let Some(interface) = interface {
@@ -25,7 +25,7 @@ fn open(interface: Option<Ipv4Addr>) -> Result<UdpSocket> {
     open().map_err(|error| Error::invalid(format!("a socket to send from: {error}")))
 }
 
-fn send(socket: &UdpSocket, packet: &[u8], to: SocketAddrV4) -> io::Result<()> {
+pub(super) fn send(socket: &UdpSocket, packet: &[u8], to: SocketAddrV4) -> io::Result<()> {
     match socket.send_to(packet, to) {
         // Answer to an earlier packet: nobody listens yet, or no longer.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),

@@ -31,6 +31,10 @@ pub mod id {
     pub const CHANNEL: u16 = 0x4103;
     /// MeerKAT: samples `[channel][time][polarisation]`, `ci8`.
     pub const SAMPLES: u16 = 0x4300;
+    /// MeerKAT: samples of a beam `[channel][time]`, `ci8`.
+    pub const BEAM: u16 = 0x5000;
+    /// MeerKAT: how many antennas are in the sum of a beam.
+    pub const BEAM_ANTENNAS: u16 = 0x5004;
 }
 
 /// Bits of a value or an address.

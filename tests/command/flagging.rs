@@ -87,6 +87,103 @@ fn sim() {
     judge("sim");
 }
 
+/// A carrier in one channel, a pulse in one input, and what drifts through all channels as a satellite's signal does, four to
+/// ten times as strong as the noise: their blocks are flagged, and no other.
+#[test]
+fn a_tone_a_pulse_and_a_drift_are_flagged() {
+    const TIMES: usize = 2048;
+    const CHANNELS: usize = 8;
+    let folder = tempfile::tempdir().unwrap();
+    let mut rng = StdRng::seed_from_u64(5);
+    let mut noise = || (0..12).map(|_| rng.random_range(-5.0..5.0)).sum::<f64>();
+    let samples =
+        Array4::from_shape_fn((TIMES, CHANNELS, INPUTS, 2), |(time, channel, input, part)| {
+            let turned = |amplitude: f64, cycles: f64| {
+                let angle = std::f64::consts::TAU * cycles;
+                amplitude * [angle.cos(), angle.sin()][part]
+            };
+            let time_of = time as f64;
+            let tone = if channel == 2 { turned(40.0, 0.2 * time_of) } else { 0.0 };
+            let pulsed = (channel, input) == (5, 1) && (700..712).contains(&time);
+            let pulse = if pulsed { turned(45.0, 0.37 * time_of) } else { 0.0 };
+            // 256 times in a channel, ever faster.
+            let drifts = input == 2 && time / 256 == channel;
+            let drift = if drifts { turned(42.0, 1e-3 * time_of * time_of) } else { 0.0 };
+            (noise() + tone + pulse + drift).round().clamp(-127.0, 127.0) as i8
+        });
+    ndarray_npy::write_npy(folder.path().join("x.npy"), &samples).unwrap();
+    for device in ["cpu", "sim"] {
+        let judged = "--flag sk --sk-times 128 --false-alarm 1e-5 --flags f.npy";
+        done(folder.path(), &format!("correlate x.npy -o v.npy --device {device} {judged}"));
+        let flags: Array3<u8> = ndarray_npy::read_npy(folder.path().join("f.npy")).unwrap();
+        assert_eq!(flags.dim(), (TIMES / 128, CHANNELS, INPUTS));
+        for ((block, channel, input), flag) in flags.indexed_iter() {
+            let tone = channel == 2 && (input, block) != (2, 4) && (input, block) != (2, 5);
+            let pulse = (block, channel, input) == (5, 5, 1);
+            let drift = input == 2 && block / 2 == channel && channel != 2;
+            // Two signals in a channel are no noise either, but may look like it.
+            if channel == 2 && input == 2 && block / 2 == 2 {
+                continue;
+            }
+            assert_eq!(*flag == 1, tone || pulse || drift, "{device} {block} {channel} {input}");
+        }
+    }
+}
+
+/// Spectra of raw voltages go without what is flagged: as the spectra of all, with zeros there.
+#[test]
+fn spectra_go_without_what_is_flagged() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let simulate = "simulate --raw -o scan.vdif --encoding vdif-2 --inputs 3 --rate 32MHz";
+    done(folder, &format!("{simulate} --times 64000"));
+    let judged = "--flag sk --sk-times 100 --false-alarm 0.05 --flags f.npy --kurtosis k.npy";
+    for (device, layout) in [("cpu", "tcn"), ("cpu", "cnt"), ("sim", "tcn"), ("sim", "cnt")] {
+        let engine =
+            format!("--channels 16 --taps 4 --level --device {device} --output-layout {layout}");
+        done(folder, &format!("channelise scan.vdif -o all.npy {engine}"));
+        let said = done(folder, &format!("channelise scan.vdif -o x.npy {engine} {judged}"));
+        assert!(said.contains("flagged ") && said.contains("channelised 3 inputs"), "{said}");
+        let read = |name: &str| -> Array4<i8> { ndarray_npy::read_npy(folder.join(name)).unwrap() };
+        let (all, found) = (read("all.npy"), read("x.npy"));
+        let flags: Array3<u8> = ndarray_npy::read_npy(folder.join("f.npy")).unwrap();
+        assert_eq!(all.dim(), found.dim());
+        assert!(flags.iter().any(|&flag| flag == 1));
+        for (place, value) in found.indexed_iter() {
+            let (time, channel, input) = match layout {
+                "tcn" => (place.0, place.1, place.2),
+                _ => (place.2, place.0, place.1),
+            };
+            let expected = if flags[[time / 100, channel, input]] == 1 { 0 } else { all[place] };
+            assert_eq!(*value, expected, "{device} {layout} {place:?}");
+        }
+        // The same flags as of the spectra that were written.
+        let given = format!("--layout {layout} --device {device}");
+        let judged = judged.replace("f.npy", "f2.npy").replace("k.npy", "k2.npy");
+        done(folder, &format!("correlate all.npy -o v.npy {given} {judged}"));
+        done(
+            folder,
+            &format!(
+                "correlate scan.vdif -o w.npy --channelise 16 --taps 4 --level --output-layout {layout} --device {device} \
+                 {}",
+                judged.replace("f2.npy", "f3.npy").replace("k2.npy", "k3.npy")
+            ),
+        );
+        for [ours, theirs] in
+            [["f.npy", "f2.npy"], ["k.npy", "k2.npy"], ["f.npy", "f3.npy"], ["v.npy", "w.npy"]]
+        {
+            let [ours_bytes, theirs_bytes] =
+                [ours, theirs].map(|name| std::fs::read(folder.join(name)).unwrap());
+            assert!(ours_bytes == theirs_bytes, "{device} {layout} {ours} {theirs}");
+        }
+    }
+    let said = refused(
+        folder,
+        "channelise scan.vdif -o x.npy --channels 16 --flag sk --output-encoding cf32",
+    );
+    assert!(said.contains("cf32"), "{said}");
+}
+
 /// Beams of a flagged recording are those of one in which the flagged samples are zero.
 #[test]
 fn beams_go_without_what_is_flagged() {

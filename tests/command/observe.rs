@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path};
 
-use crate::support::command::{corrust, done, refused};
+use crate::support::{
+    command::{corrust, done, refused},
+    witness,
+};
 
 const ARRAY: &str = r#"{"telescope": "example",
  "location": {"latitude": -30.72, "longitude": 21.43, "altitude": 1051.7},
@@ -244,6 +247,103 @@ output = "k.npy"
             &format!("correlate x.npy -o y.npy --flag sk --kurtosis k2.npy --device {device}"),
         );
         same(folder, &[("k.npy", "k2.npy")]);
+    }
+}
+
+/// One command makes visibilities, beams, powers and kurtosis of raw voltages of eight inputs, the same on every device;
+/// others read them.
+#[test]
+fn one_command_makes_all_products_of_raw_voltages() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let simulate = "simulate --raw -o scan.vdif --encoding vdif-2 --inputs 8 --rate 64MHz";
+    done(folder, &format!("{simulate} --times 96000 --sky-frequency 150MHz"));
+    let frequencies: Vec<String> =
+        (0..16).map(|channel| format!("{}e6", 150 + 2 * channel)).collect();
+    let positions: Vec<String> =
+        (0..8).map(|at| format!("{{\"position\": [{}, {}, 0]}}", 14 * at, at * at)).collect();
+    fs::write(
+        folder.join("array.json"),
+        format!(
+            r#"{{"telescope": "example", "location": {{"latitude": -30.72, "longitude": 21.43, "altitude": 1051.7}},
+                "antennas": [{}], "frequencies": [{}]}}"#,
+            positions.join(","),
+            frequencies.join(",")
+        ),
+    )
+    .unwrap();
+    done(
+        folder,
+        "weights array.json -o weights.npy --shifts shifts.npy --pointing 0,0,1 --shift 13",
+    );
+    let cuda = corrust::device::cuda::count().is_ok_and(|count| count > 0);
+    let devices = ["cpu", "sim", "cuda"];
+    for device in devices.iter().filter(|device| cuda || **device != "cuda") {
+        plan(
+            folder,
+            &format!(
+                r#"
+[input]
+files = ["scan.vdif"]
+array = "array.json"
+device = "{device}"
+channelise = {{ channels = 16, taps = 4, level = true }}
+flag = {{ method = "sk", times = 256, false-alarm = 0.02, flags = "{device}-f.npy" }}
+[[visibilities]]
+output = "{device}-v.uvh5"
+integrate = 256
+counts = "{device}-c.npy"
+[[visibilities]]
+output = "{device}-v.npy"
+integrate = 256
+[[beams]]
+weights = "weights.npy"
+shifts = "shifts.npy"
+output = "{device}-b.vdif"
+[[beams]]
+weights = "weights.npy"
+shifts = "shifts.npy"
+output = "{device}-b.npy"
+[[power]]
+output = "{device}-p.fil"
+integrate = 64
+[[kurtosis]]
+output = "{device}-k.npy"
+"#
+            ),
+        );
+        let output = corrust(folder, "observe plan.toml");
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(
+            output.status.success() && said.contains("8 inputs x 16 channels x 2997 times"),
+            "{said}"
+        );
+        // Spectra begin between two times of VDIF's headers, and 1.5 spectra after a frame.
+        assert!(said.contains("0.500 of a sample earlier than VDIF's headers say"), "{said}");
+        let names = ["f.npy", "c.npy", "v.npy", "b.vdif", "b.npy", "p.fil", "k.npy"];
+        for name in names.iter().filter(|_| *device != "cpu") {
+            let (ours, theirs) = (format!("{device}-{name}"), format!("cpu-{name}"));
+            same(folder, &[(&ours, &theirs)]);
+        }
+    }
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    if let Some(python) = witness::python(&witness::PYUVDATA) {
+        let given = ["flagged", &file("cpu-v.uvh5"), &file("cpu-c.npy"), "256"];
+        let said = witness::script(&python, "uvh5.py", &given);
+        assert!(!said.starts_with("0 flagged"), "{said}");
+    }
+    // Frames from the first whole one on hold the beams of their times.
+    let found = fs::read(folder.join("cpu-b.vdif")).unwrap();
+    let beams: ndarray::Array4<u8> = ndarray_npy::read_npy(folder.join("cpu-b.npy")).unwrap();
+    let bytes = 8 * (u32::from_le_bytes(found[8..12].try_into().unwrap()) & 0xff_ffff) as usize;
+    let (times, number) =
+        ((bytes - 32) / 16, u32::from_le_bytes(found[4..8].try_into().unwrap()) & 0xff_ffff);
+    let first = number as usize * times - 2;
+    for (frame, bytes) in found.chunks_exact(bytes).enumerate() {
+        for (at, code) in bytes[32..].iter().enumerate() {
+            let (time, channel) = (first + frame * times + at / 16, at % 16);
+            assert_eq!(code.rotate_left(4) ^ 0x88, beams[[0, channel, 0, time]], "{frame} {at}");
+        }
     }
 }
 

@@ -146,11 +146,9 @@ fn an_image_of_vdif_shows_the_sources() {
               --level --device cpu";
     done(folder, &format!("{fx} -o x.uvh5"));
     done(folder, &format!("{fx} -o phased.uvh5 --delays rec.json"));
-    let Some(python) = witness::python(&PYUVDATA) else { return };
+    let Some(python) = witness::python(&witness::PYUVDATA) else { return };
     let paths = ["x.uvh5", "phased.uvh5", "rec.json"].map(|name| folder.join(name));
     let paths = paths.each_ref().map(|path| path.to_str().unwrap());
     let said = witness::script(&python, "image.py", &paths);
     assert!(said.ends_with("the sources are where they are"), "{said}");
 }
-
-const PYUVDATA: [&str; 3] = ["pyuvdata==3.2.8", "python-casacore==3.8.1", "setuptools"];

@@ -17,8 +17,6 @@ use command::{corrust, done};
 
 use crate::support::{command, witness};
 
-const PYUVDATA: [&str; 3] = ["pyuvdata==3.2.8", "python-casacore==3.8.1", "setuptools"];
-
 /// An array of `antennas` antennas on a rough circle.
 fn array(antennas: usize) -> Value {
     let antenna = |index: usize| {
@@ -77,7 +75,7 @@ fn uvdata(python: &Path, arguments: &[&str]) -> String {
 
 #[test]
 fn pyuvdata_finds_what_numpy_finds() {
-    let Some(python) = witness::python(&PYUVDATA) else { return };
+    let Some(python) = witness::python(&witness::PYUVDATA) else { return };
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
@@ -145,7 +143,7 @@ fn fractions_of_samples_and_flags_are_kept() {
     }
     let step = (reader.times()[1] - reader.times()[0]) * 86_400.0;
     assert!((step - 0.1).abs() < 1e-4, "{step}");
-    let Some(python) = witness::python(&PYUVDATA) else { return };
+    let Some(python) = witness::python(&witness::PYUVDATA) else { return };
     uvdata(&python, &["samples", path.to_str().unwrap(), "1", "0.25", "0"]);
 }
 
@@ -174,7 +172,7 @@ fn many_rows_come_back_as_they_were() {
 
 #[test]
 fn pyuvdata_phases_a_source_to_zero() {
-    let Some(python) = witness::python(&PYUVDATA) else { return };
+    let Some(python) = witness::python(&witness::PYUVDATA) else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.uvh5");
     let shape = shape(6, 5);
@@ -205,7 +203,7 @@ fn pyuvdata_phases_a_source_to_zero() {
 
 #[test]
 fn phased_files_have_pyuvdatas_coordinates() {
-    let Some(python) = witness::python(&PYUVDATA) else { return };
+    let Some(python) = witness::python(&witness::PYUVDATA) else { return };
     let folder = tempfile::tempdir().unwrap();
     let [ours, theirs] = ["ours.uvh5", "theirs.uvh5"].map(|name| folder.path().join(name));
     let shape = shape(4, 3);
@@ -233,7 +231,7 @@ fn phased_files_have_pyuvdatas_coordinates() {
 
 #[test]
 fn casacore_opens_what_pyuvdata_writes() {
-    let Some(python) = witness::python(&PYUVDATA) else { return };
+    let Some(python) = witness::python(&witness::PYUVDATA) else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.uvh5");
     let shape = shape(6, 4);

@@ -14,9 +14,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{
-    command::{command, done, refused},
-    witness,
+use crate::{
+    service::{Service, numbers},
+    support::{
+        command::{command, done, refused},
+        witness,
+    },
 };
 
 const ARRAY: &str = r#"{"telescope": "example",
@@ -157,6 +160,48 @@ fn products_of_a_stream_are_those_of_its_recording() {
     }
 }
 
+/// Dumps of heaps that `corrust serve` judges are those of the recording, judged.
+#[test]
+fn heaps_that_are_served_are_flagged_as_their_recording_is() {
+    for device in ["cpu", "sim"] {
+        let folder = folder();
+        let folder = folder.path();
+        fs::create_dir(folder.join("live")).unwrap();
+        let judged = "--flag sk --sk-times 64 --false-alarm 0.01 --integrate 512";
+        let service = Service::start(
+            folder,
+            &format!(
+                "--fengs 3 --channels 10 --rate 400kHz --sync 2026-03-01T12:00:00 --wraps 0 --device {device} {judged} \
+                 -o live/vis.npy"
+            ),
+        );
+        done(folder, &format!("{SEND} --to {}", service.listen));
+        service.wait("corrust_heaps_total{fate=\"placed\"}", 120.0);
+        let said = service.end();
+        assert!(
+            said.contains("of 4800 blocks of an input's channel") && !said.contains("flagged 0 "),
+            "{said}"
+        );
+        let offline =
+            format!("correlate scan.npy -o off.npy --counts counts.npy --device cpu {judged}");
+        done(folder, &offline);
+        let entries = fs::read_dir(folder.join("live")).unwrap().map(|entry| entry.unwrap().path());
+        let mut names: Vec<_> =
+            entries.filter(|path| path.to_str().unwrap().ends_with("Z.npy")).collect();
+        names.sort();
+        assert_eq!(names.len(), 10);
+        let sums: Vec<i64> = names.iter().flat_map(|name| numbers(name)).collect();
+        assert!(sums == numbers::<i64>(&folder.join("off.npy")), "{device}");
+        let valid = names.iter().flat_map(|name| numbers::<u64>(&name.with_extension("valid.npy")));
+        assert!(
+            valid.collect::<Vec<_>>() == numbers::<u64>(&folder.join("counts.npy")),
+            "{device}"
+        );
+    }
+    let said = refused(folder().path(), "serve --flag sk --flags f.npy --device cpu");
+    assert!(said.contains("--flags: a service writes no such files"), "{said}");
+}
+
 #[test]
 fn subchannels_of_a_stream_are_those_of_its_recording() {
     let folder = folder();
@@ -282,6 +327,241 @@ fn beams_are_sent_as_they_are_written() {
     assert!(packets.concat() == fs::read(folder.join("b.vdif")).unwrap());
 }
 
+/// Ports of this machine that are free, one after the other.
+fn free_ports(count: u16) -> u16 {
+    for _ in 0..100 {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let first = socket.local_addr().unwrap().port();
+        let others: Vec<_> = (1..count)
+            .map_while(|more| UdpSocket::bind(("127.0.0.1", first.checked_add(more)?)).ok())
+            .collect();
+        if others.len() + 1 == usize::from(count) {
+            return first;
+        }
+    }
+    panic!("no {count} free ports")
+}
+
+/// Heaps of beams are those of the file, as spead2 reads them: of a recording, and of a stream at its own timestamps.
+#[test]
+fn beams_are_sent_as_heaps_that_spead2_reads() {
+    let Some(python) = witness::python(&["spead2==4.5.1", "numpy"]) else { return };
+    for encoding in ["ci4", "ci8"] {
+        for live in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let folder = folder.path();
+            weights(folder);
+            let port = free_ports(2);
+            let step = 16;
+            let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/beam_heaps.py");
+            let mut receiver = Command::new(&python);
+            receiver.current_dir(folder).arg(script).arg("heaps.npy").arg(step.to_string());
+            receiver.args([port.to_string(), (port + 1).to_string()]).stdout(Stdio::piped());
+            let mut receiver = receiver.spawn().unwrap();
+            let mut said = BufReader::new(receiver.stdout.take().unwrap());
+            let mut line = String::new();
+            said.read_line(&mut line).unwrap();
+            assert_eq!(line.trim(), "ready");
+            let table = format!(
+                "[[beams]]\nweights = \"weights.npy\"\nshifts = \"shifts.npy\"\noutput-encoding = \"{encoding}\"\n"
+            );
+            let tables = format!(
+                "device = \"cpu\"\n{table}output = \"spead://127.0.0.1:{port}+1\"\n{table}output = \"b.npy\"\n"
+            );
+            let times = if live {
+                let stream =
+                    STREAM.replace("channels = 10", "channels = 8").replace("400kHz", "320kHz");
+                let live = Listening::of(folder, &stream, "times = 4000, silence = 3", &tables);
+                let send = "send scan.npy --rate 320kHz --layout tcn --first 3";
+                done(folder, &format!("{send} --to {}", live.address));
+                live.end();
+                4000
+            } else {
+                let text = format!("[input]\nfiles = [\"scan.npy\"]\n{tables}");
+                fs::write(folder.join("plan.toml"), text).unwrap();
+                done(folder, "observe plan.toml");
+                5120
+            };
+            line.clear();
+            said.read_line(&mut line).unwrap();
+            assert!(receiver.wait().unwrap().success());
+            let first = if live { 3 * 256 * step } else { 0 };
+            assert_eq!(line.trim(), format!("{first} 6"));
+            let heaps: ndarray::Array4<i8> =
+                ndarray_npy::read_npy(folder.join("heaps.npy")).unwrap();
+            let whole = times / 256 * 256;
+            assert_eq!(heaps.dim(), (2, 8, whole, 2));
+            // Polarisations are one.
+            let part = |[beam, channel, time, part]: [usize; 4]| match encoding {
+                "ci8" => ndarray_npy::read_npy::<_, ndarray::Array5<i8>>(folder.join("b.npy"))
+                    .map(|beams| beams[[beam, channel, 0, time, part]]),
+                _ => ndarray_npy::read_npy::<_, ndarray::Array4<u8>>(folder.join("b.npy")).map(
+                    |beams| {
+                        let packed = beams[[beam, channel, 0, time]];
+                        [packed as i8 >> 4, (packed << 4) as i8 >> 4][part]
+                    },
+                ),
+            };
+            for place in [[0, 0, 0, 0], [1, 7, 255, 1], [0, 3, 256, 0], [1, 5, whole - 1, 1]] {
+                assert_eq!(heaps[place], part(place).unwrap(), "{place:?}");
+            }
+            let sums = |values: &mut dyn Iterator<Item = (usize, i64)>| {
+                values.map(|(at, value)| value * (at as i64 % 1009 + 1)).sum::<i64>()
+            };
+            let ours = sums(&mut heaps.iter().map(|&value| i64::from(value)).enumerate());
+            let theirs = match encoding {
+                "ci8" => {
+                    let beams: ndarray::Array5<i8> =
+                        ndarray_npy::read_npy(folder.join("b.npy")).unwrap();
+                    let beams = beams.slice(ndarray::s![.., .., 0, ..whole, ..]).to_owned();
+                    sums(&mut beams.iter().map(|&value| i64::from(value)).enumerate())
+                }
+                _ => {
+                    let beams: ndarray::Array4<u8> =
+                        ndarray_npy::read_npy(folder.join("b.npy")).unwrap();
+                    let beams = beams.slice(ndarray::s![.., .., 0, ..whole]).to_owned();
+                    let parts = beams.iter().flat_map(|&packed| {
+                        [packed as i8 >> 4, (packed << 4) as i8 >> 4].map(i64::from)
+                    });
+                    sums(&mut parts.enumerate())
+                }
+            };
+            assert!(ours == theirs && ours != 0, "{encoding} {live}");
+        }
+    }
+}
+
+/// Products of raw voltages.
+fn raw_products(prefix: &str) -> String {
+    format!(
+        r#"
+[[visibilities]]
+output = "{prefix}v.npy"
+integrate = 500
+counts = "{prefix}c.npy"
+[[beams]]
+weights = "weights.npy"
+shifts = "shifts.npy"
+output = "{prefix}b.npy"
+[[power]]
+output = "{prefix}p.fil"
+integrate = 8
+[[spectra]]
+output = "{prefix}s.npy"
+integrate = 1000
+[[kurtosis]]
+output = "{prefix}k.npy"
+"#
+    )
+}
+
+/// A folder with raw voltages of six threads in frames of 5000 bytes, 100 a second, and weights for 16 channels of them.
+fn raw_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    done(
+        path,
+        "simulate --raw -o scan.vdif --encoding vdif-2 --inputs 6 --rate 2MHz --times 100000 --sky-frequency 150MHz",
+    );
+    done(path, "simulate -o other.npy --inputs 6 --channels 16 --times 8 --sources 1");
+    done(path, "weights other.json -o weights.npy --shifts shifts.npy --pointing 0,0,1 --shift 9");
+    let array = ARRAY.replace("\"channel_width\": 1e6", "\"channel_width\": 62500");
+    fs::write(path.join("array.json"), format!("{array}}}")).unwrap();
+    folder
+}
+
+/// Raw voltages that come as frames give what their file gives, with frames that are lost, and flags.
+#[test]
+fn raw_voltages_of_a_stream_are_those_of_their_file() {
+    for (device, judged, lossy) in
+        [("cpu", true, false), ("cpu", false, true), ("sim", true, true), ("sim", false, false)]
+    {
+        let folder = raw_folder();
+        let folder = folder.path();
+        let input = |prefix: &str| {
+            let judged = match judged {
+                true => format!(
+                    "flag = {{ method = \"sk\", times = 100, false-alarm = 0.05, flags = \"{prefix}f.npy\" }}\n"
+                ),
+                false => String::new(),
+            };
+            format!(
+                "array = \"array.json\"\ndevice = \"{device}\"\nchannelise = {{ channels = 16, taps = 4 }}\n{judged}{}",
+                raw_products(prefix)
+            )
+        };
+        let stream = "vdif = \"0-5\", rate = \"2MHz\"";
+        let live = Listening::of(folder, stream, "times = 100000, silence = 3", &input("live-"));
+        let frames = fs::read(folder.join("scan.vdif")).unwrap();
+        let bytes =
+            8 * (u32::from_le_bytes(frames[8..12].try_into().unwrap()) & 0xff_ffff) as usize;
+        let frames: Vec<&[u8]> = frames.chunks(bytes).collect();
+        let threads = 6;
+        // One frame of a thread, and one of all.
+        let lost = |number: usize| {
+            lossy && (number == threads + 2 || (threads * 2..threads * 3).contains(&number))
+        };
+        if lossy {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let mut kept = Vec::new();
+            for (number, frame) in frames.iter().enumerate().filter(|(number, _)| !lost(*number)) {
+                socket.send_to(frame, &live.address).unwrap();
+                kept.extend_from_slice(frame);
+                if number % 20 == 19 {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+            fs::write(folder.join("scan.vdif"), kept).unwrap();
+        } else {
+            done(folder, &format!("send scan.vdif --to {}", live.address));
+        }
+        let said = live.end();
+        let kept = (0..frames.len()).filter(|&number| !lost(number)).count();
+        assert!(
+            frames.len() == 30 && said.contains(&format!("{kept} frames: {kept} placed")),
+            "{said}"
+        );
+        let spectra = 100_000 / 32 - 4 + 1;
+        assert!(said.contains(&format!("6 inputs x 16 channels x {spectra} times")), "{said}");
+        fs::write(
+            folder.join("file.toml"),
+            format!("[input]\nfiles = [\"scan.vdif\"]\n{}", input("file-")),
+        )
+        .unwrap();
+        done(folder, "observe file.toml");
+        same(folder, &["v.npy", "b.npy", "p.fil", "s.npy", "k.npy"]);
+        if judged {
+            same(folder, &["f.npy", "c.npy"]);
+        }
+        let sums: ndarray::Array4<i64> = ndarray_npy::read_npy(folder.join("live-v.npy")).unwrap();
+        assert!(sums.iter().any(|&sum| sum != 0));
+    }
+}
+
+/// Subchannels of channels of raw voltages, live.
+#[test]
+fn raw_voltages_of_a_stream_become_subchannels() {
+    let folder = raw_folder();
+    let folder = folder.path();
+    let input = |prefix: &str| {
+        format!(
+            "device = \"cpu\"\nchannelise = {{ channels = 16, taps = 4 }}\nupchannelise = {{ factor = 4 }}\n\
+             [[visibilities]]\noutput = \"{prefix}v.npy\"\nintegrate = 128\n\
+             [[kurtosis]]\noutput = \"{prefix}k.npy\"\n"
+        )
+    };
+    let stream = "vdif = \"0-5\", rate = \"2MHz\"";
+    let live = Listening::of(folder, stream, "seconds = 0.05, silence = 3", &input("live-"));
+    done(folder, &format!("send scan.vdif --to {}", live.address));
+    let said = live.end();
+    let spectra = (100_000 / 32 - 4 + 1) / 4;
+    assert!(said.contains(&format!("6 inputs x 64 channels x {spectra} times")), "{said}");
+    let text = format!("[input]\nfiles = [\"scan.vdif\"]\n{}", input("file-"));
+    fs::write(folder.join("file.toml"), text).unwrap();
+    done(folder, "observe file.toml");
+    same(folder, &["v.npy", "k.npy"]);
+}
+
 /// Weights that change while a stream comes hold from the times on that are said, in files and in packets.
 #[test]
 fn steered_beams_follow_their_weights_from_a_time_that_is_said() {
@@ -300,7 +580,7 @@ fn steered_beams_follow_their_weights_from_a_time_that_is_said() {
     let packets = receive(socket, state.clone());
     let table = "[[beams]]\nweights = \"weights.npy\"\nshifts = \"shifts.npy\"\nsteer = true\n";
     let others = format!(
-        "array = \"array.json\"\ndevice = \"cpu\"\n{table}output = \"b.npy\"\n{table}output = \"udp://{address}\"\n"
+        "array = \"array.json\"\ndevice = \"cpu\"\n{table}output = \"b.npy\"\nchanges = \"steered.jsonl\"\n{table}output = \"udp://{address}\"\n"
     );
     let stream = STREAM.replace("channels = 10", "channels = 8").replace("400kHz", "320kHz");
     let length = format!("times = {}, silence = 3", ROUNDS * 5120);
@@ -359,6 +639,11 @@ fn steered_beams_follow_their_weights_from_a_time_that_is_said() {
         assert!(changes.len() == 2 && 0 < changes[0] && changes[0] < changes[1], "{changes:?}");
         assert!(changes[1] < times, "{changes:?}");
     }
+    let written = fs::read_to_string(folder.join("steered.jsonl")).unwrap();
+    let lines =
+        written.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let starts: Vec<_> = lines.map(|line| line["time"].as_u64().unwrap() as usize).collect();
+    assert_eq!(starts, changes[0]);
     let found: ndarray::Array4<u8> = ndarray_npy::read_npy(folder.join("b.npy")).unwrap();
     assert_eq!(found.dim(), (2, 8, 1, times));
     for ((beam, channel, _, time), sample) in found.indexed_iter() {
@@ -400,7 +685,39 @@ fn streams_that_cannot_be_observed_get_a_sentence() {
         (format!("[input]\nlive = {{}}\nencoding = \"ci8\"\n{v}"), "line 3: encoding: of files"),
         (
             format!("[input]\nlive = {{}}\nchannelise = {{ channels = 8 }}\n{v}"),
-            "channelise: of raw voltages",
+            "channelise: of raw voltages, expected vdif in live",
+        ),
+        (
+            format!("[input]\nlive = {{ vdif = \"0-7\" }}\n{v}"),
+            "expected channelise = { channels = C } in [input]",
+        ),
+        (
+            format!("[input]\nlive = {{ vdif = \"0-7\", channelise = 8 }}\n{v}"),
+            "line 2: channelise: expected it beside live, not in it",
+        ),
+        (
+            format!("[input]\nlive = {{ frame-bytes = 64 }}\n{v}"),
+            "line 2: frame-bytes: of frames, expected vdif, too",
+        ),
+        (
+            format!(
+                "[input]\nlive = {{ vdif = \"0-7\", times = 3 }}\nchannelise = {{ channels = 8 }}\n{v}"
+            ),
+            "3 samples of each input: expected at least the 128 of a spectrum",
+        ),
+        (
+            format!(
+                "[input]\nlive = {{ vdif = \"0-7\", encoding = \"b1\" }}\nchannelise = {{ channels = 8 }}\n{v}"
+            ),
+            "b1",
+        ),
+        (format!("[input]\nlive = {{}}\nrate = 3\n{v}"), "line 3: rate: of files"),
+        (
+            format!(
+                "[input]\nlive = {{ fengs = 3, channels = 10 }}\n{}",
+                beams.replace("b.npy", "spead://127.0.0.1:9")
+            ),
+            "1 address for 2 beams x 1 polarisation: expected 2, one for each",
         ),
         (format!("[input]\nlive = {{ seconds = 0 }}\n{v}"), "seconds"),
         (format!("[input]\nlive = {{ seconds = 1e-9 }}\n{v}"), "expected at least"),

@@ -75,6 +75,25 @@ def same(path, numpy_path, array_path):
     print(f"{compared} products are equal")
 
 
+def flagged(path, counts_path, integrate):
+    """Flags and fractions of samples are those of counts [dump][channel][baseline], an input an antenna."""
+    data = read(path)
+    counts = numpy.load(counts_path)
+    found = numpy.zeros(counts.shape, bool)
+    for i in range(int((2 * counts.shape[2]) ** 0.5)):
+        for j in range(i + 1):
+            one, two = sorted((i, j))
+            pair = (data.ant_1_array == one) & (data.ant_2_array == two)
+            rows = numpy.flatnonzero(pair | (data.ant_1_array == two) & (data.ant_2_array == one))
+            place = i * (i + 1) // 2 + j
+            fraction = counts[:, :, place] / int(integrate)
+            assert numpy.allclose(data.nsample_array[rows, :, 0], fraction), (i, j)
+            assert numpy.array_equal(data.flag_array[rows, :, 0], counts[:, :, place] == 0), (i, j)
+            found[:, :, place] = True
+    assert found.all()
+    print(f"{data.flag_array.sum()} flagged")
+
+
 def samples(path, *expected):
     """The fraction of samples behind each dump."""
     data = read(path)

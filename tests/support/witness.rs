@@ -12,6 +12,9 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+/// Packages that judge UVH5.
+pub const PYUVDATA: [&str; 3] = ["pyuvdata==3.2.8", "python-casacore==3.8.1", "setuptools"];
+
 /// Runs a command to its end and returns what it printed, or what went wrong.
 pub fn run(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;

@@ -440,10 +440,8 @@ fn vdif_becomes_phased_uvh5() {
     done(folder, &format!("{fx} -o x.uvh5 --delays raw.json"));
     let said = done(folder, &format!("{fx} -o drift.uvh5"));
     assert!(said.contains("not phased"), "{said}");
-    let Some(python) = witness::python(&PYUVDATA) else { return };
+    let Some(python) = witness::python(&witness::PYUVDATA) else { return };
     let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     let said = witness::script(&python, "fx.py", &[&path("x.uvh5"), &path("drift.uvh5")]);
     assert!(said.ends_with("phased"), "{said}");
 }
-
-const PYUVDATA: [&str; 3] = ["pyuvdata==3.2.8", "python-casacore==3.8.1", "setuptools"];

@@ -169,19 +169,23 @@ impl Counter {
         edges.retain(|&edge| edge <= shape.channels);
         edges.sort_unstable();
         edges.dedup();
+        let row = baselines(shape.inputs);
+        let mut rest = counts;
+        let mut parts = Vec::with_capacity(edges.len());
         for channels in edges.windows(2) {
-            let gaps = gaps.iter().filter(|gap| gap.channels.contains(&channels[0]));
-            let own = of_all.is_none().then(|| before(channels[0]));
+            let (part, others) = rest.split_at_mut((channels[1] - channels[0]) * row);
+            parts.push((channels[0], part));
+            rest = others;
+        }
+        parts.into_par_iter().for_each(|(channel, counts)| {
+            let gaps = gaps.iter().filter(|gap| gap.channels.contains(&channel));
+            let own = of_all.is_none().then(|| before(channel));
             let before = own.as_ref().or(of_all.as_ref()).expect("one of them");
             let lost = Lost::new(&gaps.collect::<Vec<_>>(), shape.inputs, before);
-            if lost.is_nothing() {
-                continue;
+            if !lost.is_nothing() {
+                counts.par_chunks_exact_mut(row).for_each(|counts| lost.add(counts));
             }
-            let row = baselines(shape.inputs);
-            counts[channels[0] * row..channels[1] * row]
-                .par_chunks_exact_mut(row)
-                .for_each(|counts| lost.add(counts));
-        }
+        });
     }
 
     /// The times of the integration, of channels that differ those of the channel that has most, and the valid

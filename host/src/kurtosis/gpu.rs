@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use corrust_gpu::abi::kurtosis::{MOMENTS, MOMENTS_ALONG_TIME, Moments};
+use corrust_gpu::abi::kurtosis::{CLEAR, Clear, MOMENTS, MOMENTS_ALONG_TIME, Moments};
 
 use super::{plan::Block, sums::Sums};
 use crate::{
@@ -16,11 +16,11 @@ use crate::{
     samples::Samples,
 };
 
-/// A GPU, and its memory for samples and sums.
+/// A GPU, and its memory for samples, sums and flags.
 #[derive(Debug)]
 pub(super) struct OnGpu {
     gpu: Arc<dyn Gpu>,
-    buffers: Option<[Buffer; 2]>,
+    buffers: Option<[Buffer; 3]>,
 }
 
 impl OnGpu {
@@ -32,7 +32,7 @@ impl OnGpu {
     pub(super) fn add(&mut self, block: &Block, bytes: &[u8], sums: &mut Sums) -> Result<()> {
         let stream = Stream::default();
         let address = {
-            let [samples, _] = self.buffers()?;
+            let [samples, ..] = self.buffers()?;
             samples.reserve(bytes.len())?;
             samples.upload(stream, bytes)?;
             samples.address()
@@ -50,7 +50,7 @@ impl OnGpu {
     ) -> Result<()> {
         let results = sums.values.len() / 3;
         let gpu = self.gpu.clone();
-        let [_, buffer] = self.buffers()?;
+        let [_, buffer, _] = self.buffers()?;
         buffer.reserve(16 * results)?;
         // SAFETY: the samples reach as far as their strides lead, and there is a place for each result.
         unsafe { launch(&gpu, block, [address, buffer.address()], stream)? };
@@ -63,9 +63,44 @@ impl OnGpu {
         Ok(())
     }
 
-    fn buffers(&mut self) -> Result<&mut [Buffer; 2]> {
+    /// Gives samples at a device address the value zero where `flags`, a byte for each block, channel and input, is not 0.
+    ///
+    /// # Safety
+    /// The samples reach as far as their strides lead, and nobody else uses them until the stream has come so far.
+    pub(super) unsafe fn clear(
+        &mut self,
+        block: &Block,
+        address: u64,
+        stream: Stream,
+        flags: &[u8],
+    ) -> Result<()> {
+        let Block { encoding, extents, strides, block_times } = *block;
+        let gpu = self.gpu.clone();
+        let [.., buffer] = self.buffers()?;
+        buffer.reserve(flags.len())?;
+        buffer.upload(stream, flags)?;
+        let parameters = Clear {
+            samples: address,
+            flags: buffer.address(),
+            channel_stride: strides.channel as u64,
+            input_stride: strides.input as u64,
+            time_stride: strides.time as u64,
+            channels: extents.channels as u32,
+            inputs: extents.inputs as u32,
+            times: extents.times as u32,
+            block_times: block_times as u32,
+            sample_bytes: encoding.bytes() as u32,
+            zero: encoding.zero()[0].into(),
+        };
+        let blocks = flags.len().div_ceil(CLEAR.entry.threads as usize).min(1 << 16) as u32;
+        // SAFETY: there is a flag for each block, channel and input; the caller's promise of the samples.
+        unsafe { gpu.launch(stream, &CLEAR, blocks, &parameters) }
+    }
+
+    fn buffers(&mut self) -> Result<&mut [Buffer; 3]> {
         if self.buffers.is_none() {
-            self.buffers = Some([Buffer::new(&self.gpu, 0)?, Buffer::new(&self.gpu, 0)?]);
+            let new = || Buffer::new(&self.gpu, 0);
+            self.buffers = Some([new()?, new()?, new()?]);
         }
         Ok(self.buffers.as_mut().expect("made above"))
     }

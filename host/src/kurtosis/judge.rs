@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use rayon::prelude::*;
+
 use super::{levels::Levels, pearson, sums::Sums};
 use crate::{
     error::{Error, Result},
@@ -82,39 +84,62 @@ impl Judge {
 
     /// Whether a block of `S0`, `S1`, `S2` is to be flagged.
     pub fn flags(&mut self, sums: [i64; 3]) -> bool {
-        let [least, most] = self.limits(sums[0]);
+        let limits = self.limits(sums[0]);
+        self.is_beyond(sums, limits)
+    }
+
+    fn is_beyond(&self, sums: [i64; 3], [least, most]: [f64; 2]) -> bool {
         self.estimate(sums).is_some_and(|estimate| !(least..=most).contains(&estimate))
     }
 
     /// The samples of `sums` that are to be flagged, neighbouring inputs together; times are counted from the first.
     pub fn flagged(&mut self, sums: &Sums) -> Vec<Missing> {
-        let mut flagged: Vec<Missing> = Vec::new();
-        for (block, of_block) in sums.values.outer_iter().enumerate() {
-            for (channel, of_channel) in of_block.outer_iter().enumerate() {
-                let mut open = false;
-                for (input, sums_of) in of_channel.outer_iter().enumerate() {
-                    let flag = self.flags([sums_of[0], sums_of[1], sums_of[2]]);
-                    match flagged.last_mut() {
-                        Some(last) if flag && open => last.inputs.end = input + 1,
-                        _ if flag => flagged.push(
-                            Missing::times(sums.range(block))
-                                .of_channels(channel..channel + 1)
-                                .of_inputs(input..input + 1),
-                        ),
-                        _ => {}
-                    }
-                    open = flag;
-                }
+        let &[_, channels, inputs, _] = sums.values.shape() else { return Vec::new() };
+        if sums.values.is_empty() {
+            return Vec::new();
+        }
+        let values = sums.values.as_slice().expect("sums lie in standard order");
+        let (cells, _) = values.as_chunks::<3>();
+        // Blocks have few numbers of samples.
+        let mut last = None;
+        for [samples, ..] in cells {
+            if last != Some(*samples) {
+                self.limits(*samples);
+                last = Some(*samples);
             }
         }
-        flagged
+        let judge = &*self;
+        let of_row = |(row, cells): (usize, &[[i64; 3]])| {
+            let (block, channel) = (row / channels, row % channels);
+            let mut flagged: Vec<Missing> = Vec::new();
+            let (mut open, mut last) = (false, None);
+            for (input, sums_of) in cells.iter().enumerate() {
+                let (_, limits) = *last
+                    .filter(|(samples, _)| *samples == sums_of[0])
+                    .get_or_insert_with(|| (sums_of[0], judge.limits[&sums_of[0]]));
+                last = Some((sums_of[0], limits));
+                let flag = judge.is_beyond(*sums_of, limits);
+                match flagged.last_mut() {
+                    Some(last) if flag && open => last.inputs.end = input + 1,
+                    _ if flag => flagged.push(
+                        Missing::times(sums.range(block))
+                            .of_channels(channel..channel + 1)
+                            .of_inputs(input..input + 1),
+                    ),
+                    _ => {}
+                }
+                open = flag;
+            }
+            flagged
+        };
+        let rows = cells.par_chunks_exact(inputs).enumerate().with_min_len(16);
+        rows.map(of_row).collect::<Vec<_>>().concat()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use rand::{RngExt, SeedableRng, rngs::StdRng};
-    use rayon::prelude::*;
 
     use super::*;
 

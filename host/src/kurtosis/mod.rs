@@ -7,7 +7,8 @@
 //! ```
 //!
 //! is 1 on average for Gaussian noise, whatever its power: more for what comes and goes, less for what stays.
-//! [`Kurtosis`] is the plan, which makes the sums on a device; [`Judge`] says which of them are to be flagged.
+//! [`Kurtosis`] is the plan, which makes the sums on a device; [`Judge`] says which of them are to be flagged. A
+//! [`Stage`] brings samples to a GPU and judges them there.
 //!
 //! Source: Nita and Gary, "The generalized spectral kurtosis estimator", MNRAS Letters 406 (2010), L60.
 
@@ -17,9 +18,11 @@ pub(crate) mod judge;
 pub(crate) mod levels;
 pub(crate) mod pearson;
 pub(crate) mod plan;
+pub(crate) mod stage;
 pub(crate) mod sums;
 
 pub use gpu::sum_on;
 pub use judge::{FALSE_ALARM, FEWEST_SAMPLES, Judge};
 pub use plan::{Builder, Kurtosis};
+pub use stage::Stage;
 pub use sums::Sums;

@@ -16,6 +16,7 @@ use crate::{
     sample::Encoding,
     samples::{
         extents::{Element, Extents, Memory, Strides},
+        missing::Missing,
         view::Samples,
     },
 };
@@ -109,8 +110,14 @@ impl Kurtosis {
         self.block_times
     }
 
+    /// Whether sums are made on a GPU, which reads samples in its memory, too.
+    pub fn is_on_gpu(&self) -> bool {
+        self.gpu.is_some()
+    }
+
     /// Sums of blocks of `samples` from their first time on; the last block may have fewer times than others. Samples
-    /// in a GPU's memory are read there, and are to be complete.
+    /// in a GPU's memory are read there, and are to be complete, or to be zero [where they are
+    /// not](Samples::missing_zeroed).
     ///
     /// # Errors
     /// [`Error::Invalid`] for samples of another encoding, or in memory that the plan does not reach;
@@ -145,7 +152,7 @@ impl Kurtosis {
             block_times: self.block_times,
         };
         let (bytes, strides) = match samples.memory() {
-            Memory::Host(bytes) if samples.is_complete() && even => (Cow::Borrowed(bytes), strides),
+            Memory::Host(bytes) if samples.is_ready() && even => (Cow::Borrowed(bytes), strides),
             Memory::Host(_) => {
                 let layout = if strides.time < strides.input { Layout::Cnt } else { Layout::Tcn };
                 let dense = Strides::dense(layout, samples.extents(), samples.element());
@@ -155,10 +162,10 @@ impl Kurtosis {
                 let Some(gpu) = &mut self.gpu else {
                     return samples.check_host().map(|()| sums);
                 };
-                if !samples.is_complete() {
+                if !samples.is_ready() {
                     return Err(Error::invalid(
                         "samples in a GPU's memory of which some are missing: expected complete ones for \
-                         their spectral kurtosis",
+                         their spectral kurtosis, or zeros there",
                     ));
                 }
                 let (address, stream) = samples.on_device();
@@ -180,6 +187,39 @@ impl Kurtosis {
     }
 }
 
+impl Kurtosis {
+    /// Gives samples of flagged blocks in the memory of the plan's GPU the value zero, in the order of their stream.
+    /// Flagged are whole blocks of times.
+    ///
+    /// # Safety
+    /// Nobody else uses the samples until the stream has come so far.
+    ///
+    /// # Errors
+    /// The device's own.
+    pub(super) unsafe fn clear(
+        &mut self,
+        samples: &Samples<'_>,
+        flagged: &[Missing],
+    ) -> Result<()> {
+        let Some(gpu) = &mut self.gpu else { return samples.check_host() };
+        let (extents, block_times) = (samples.extents(), self.block_times);
+        let (address, stream) = samples.on_device();
+        let Extents { channels, inputs, times } = extents;
+        let mut flags = vec![0_u8; times.div_ceil(block_times) * channels * inputs];
+        for missing in flagged {
+            let block = missing.times.start / block_times;
+            for channel in missing.channels.clone() {
+                let row = (block * channels + channel) * inputs;
+                flags[row + missing.inputs.start..row + missing.inputs.end].fill(1);
+            }
+        }
+        let (encoding, strides) = (self.encoding, samples.strides());
+        let block = Block { encoding, extents, strides, block_times };
+        // SAFETY: as the caller has it.
+        unsafe { gpu.clear(&block, address, stream, &flags) }
+    }
+}
+
 /// Samples that sums are made of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
@@ -194,7 +234,6 @@ mod tests {
     use rand::{RngExt, SeedableRng, rngs::StdRng};
 
     use super::*;
-    use crate::samples::missing::Missing;
 
     /// Sums by plain loops over `[time][channel][input]` values.
     fn plain(

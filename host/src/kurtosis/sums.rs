@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ndarray::Array4;
+use ndarray::{Array4, s};
 
 use crate::samples::{
     extents::Extents,
@@ -42,6 +42,10 @@ pub(super) fn counted(samples: &Samples<'_>, block_times: usize) -> Sums {
         let range = block_range(block, block_times, times);
         let within = |gap: &&Missing| gap.times.start < range.end && gap.times.end > range.start;
         let gaps: Vec<&Missing> = gaps.iter().filter(within).collect();
+        if gaps.is_empty() {
+            of_block.slice_mut(s![.., .., 0]).fill(range.len() as i64);
+            continue;
+        }
         for (channel, mut of_channel) in of_block.outer_iter_mut().enumerate() {
             let gaps = gaps.iter().filter(|gap| gap.channels.contains(&channel));
             let gaps: Vec<&Missing> = gaps.copied().collect();

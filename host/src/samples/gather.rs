@@ -80,6 +80,7 @@ impl<'a> Gather<'a> {
         let [_, middle, inner] = order.map(|axis| axis.count);
         let zeros = samples
             .gaps()
+            .filter(|_| !samples.zeroed)
             .flat_map(|gap| zero_rows(&gap, layout, chosen, [middle, inner], size))
             .collect();
         let mut run = size;
@@ -278,7 +279,7 @@ fn offset(axes: &[Axis], mut index: usize, chosen: Option<&[usize]>) -> usize {
 }
 
 /// Rows of a gap in dense samples of `size` bytes, whose faster axes have `counts` places.
-fn zero_rows(
+pub(crate) fn zero_rows(
     gap: &Missing,
     layout: Layout,
     chosen: Option<&[usize]>,

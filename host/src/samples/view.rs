@@ -36,6 +36,8 @@ pub struct Samples<'a> {
     pub(super) extents: Extents,
     pub(super) strides: Strides,
     pub(super) missing: &'a [Missing],
+    /// Whether bytes of missing samples are those of the value zero.
+    pub(super) zeroed: bool,
     /// First sample of the view among the samples that `missing` counts.
     pub(super) origin: Extents,
 }
@@ -104,21 +106,21 @@ impl<'a> Samples<'a> {
             )));
         }
         let origin = Extents { channels: 0, inputs: 0, times: 0 };
-        Ok(Self { memory, element, extents, strides, missing: &[], origin })
+        Ok(Self { memory, element, extents, strides, missing: &[], zeroed: false, origin })
     }
 
     /// Samples without gaps; the memory holds as many.
     pub fn dense(memory: Memory<'a>, element: Element, layout: Layout, extents: Extents) -> Self {
         let strides = Strides::dense(layout, extents, element);
         let origin = Extents { channels: 0, inputs: 0, times: 0 };
-        Self { memory, element, extents, strides, missing: &[], origin }
+        Self { memory, element, extents, strides, missing: &[], zeroed: false, origin }
     }
 
     /// Samples that lie in the same way in a GPU's memory, complete.
     pub(crate) fn elsewhere<'b>(&self, slice: DeviceSlice<'b>) -> Samples<'b> {
         let memory = Memory::Device(slice);
         let Self { element, extents, strides, origin, .. } = *self;
-        Samples { memory, element, extents, strides, missing: &[], origin }
+        Samples { memory, element, extents, strides, missing: &[], zeroed: false, origin }
     }
 
     /// Checks that the samples are in host memory.
@@ -149,7 +151,26 @@ impl<'a> Samples<'a> {
     /// The same samples, of which those within `missing` count as zero, whatever their bytes.
     pub fn missing(self, missing: &'a [Missing]) -> Self {
         let origin = Extents { channels: 0, inputs: 0, times: 0 };
-        Self { missing, origin, ..self }
+        Self { missing, zeroed: false, origin, ..self }
+    }
+
+    /// [`missing`](Self::missing) of samples whose bytes are those of the value zero where they are missing: plans take them
+    /// where they lie.
+    ///
+    /// ```
+    /// use corrust_host::{Correlator, Device, Encoding, Layout, samples::{Missing, Samples}};
+    ///
+    /// let samples = [[3_i8, 4], [0, 0], [1, 0]]; // [time][re, im] of one input
+    /// let missing = [Missing::times(1..2)];
+    /// let samples = Samples::new(&samples[..], Encoding::Ci8, Layout::Tcn, 1, 1)?;
+    /// let mut correlator = Correlator::builder(1, 1).device(Device::Cpu).build()?;
+    /// correlator.accumulate(samples.missing_zeroed(&missing))?;
+    /// let dump = correlator.dump()?;
+    /// assert_eq!((dump.visibilities.integer().unwrap()[[0, 0]].re, dump.valid.get(0, 0)), (26, 2));
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
+    pub fn missing_zeroed(self, missing: &'a [Missing]) -> Self {
+        Self { zeroed: true, ..self.missing(missing) }
     }
 
     /// Type of a sample.
@@ -187,6 +208,16 @@ impl<'a> Samples<'a> {
     /// Whether nothing is missing.
     pub fn is_complete(&self) -> bool {
         self.gaps().next().is_none()
+    }
+
+    /// Whether the bytes of samples that are missing are those of the value zero.
+    pub fn is_zeroed(&self) -> bool {
+        self.zeroed
+    }
+
+    /// Whether nothing is missing but samples whose bytes are those of the value zero.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.zeroed || self.is_complete()
     }
 
     /// The samples of a range of times. Of `b1` and `b2` it begins with a word, and may end within one, of which the

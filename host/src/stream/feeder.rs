@@ -96,7 +96,7 @@ impl Feeder {
     }
 
     /// Brings samples to the device, in the order of `layout` without gaps, and says where they are and on
-    /// which stream they can be used. Complete samples in a GPU's memory that `fits` takes are used where they lie.
+    /// which stream they can be used. Complete samples in a GPU's memory, or those whose missing ones are zero there, that `fits` takes are used where they lie.
     ///
     /// They stay until as many other pieces were brought as there are sets. The caller's memory may be
     /// read until it is [given back](Self::give_back).
@@ -112,7 +112,7 @@ impl Feeder {
         let gpu = self.gpu.clone();
         if let Memory::Device(slice) = samples.memory() {
             slice.check(&gpu)?;
-            if samples.is_complete() && fits(samples) {
+            if samples.is_ready() && fits(samples) {
                 // SAFETY: whoever gave the samples keeps them.
                 let slice =
                     unsafe { DeviceSlice::from_raw(slice.address(), slice.len(), slice.stream()) };

@@ -6,9 +6,13 @@ use corrust_host::{
     Layout, Result, Samples,
     device::{Gpu, HostBytes},
     quantise::Quantised,
-    samples::{CountShape, Extents, Missing, RawSamples, RawShape, Shape, Strides, missing_within},
+    samples::{
+        CountShape, Extents, Memory, Missing, RawLayout, RawSamples, RawShape, Shape, Strides,
+        missing_within,
+    },
 };
 
+use super::bits;
 use crate::array::{file::Channels, time::Timestamp};
 
 /// A recording of voltages, read once from its first time to its last: channelised ones (`S` is
@@ -125,7 +129,7 @@ impl Block {
         missing_within(&self.missing, range)
     }
 
-    /// The samples as a view, with what is missing.
+    /// The samples as a view, with what is missing, which has the value zero but in words of bits.
     ///
     /// # Panics
     /// When the block is not of this shape.
@@ -133,8 +137,11 @@ impl Block {
         assert_eq!(self.samples.len(), shape.bytes(self.times), "another shape");
         let Shape { channels, encoding, layout, .. } = *shape;
         let extents = Extents { channels, inputs: shape.inputs, times: self.times };
-        Samples::dense(self.samples[..].into(), encoding.into(), layout, extents)
-            .missing(&self.missing)
+        let samples = Samples::dense(self.samples[..].into(), encoding.into(), layout, extents);
+        match encoding.is_bits() {
+            true => samples.missing(&self.missing),
+            false => samples.missing_zeroed(&self.missing),
+        }
     }
 
     /// The raw samples as a view, with what is missing.
@@ -159,12 +166,42 @@ impl Block {
     }
 
     /// [`reset`](Self::reset) of times that take so many bytes.
-    pub(crate) fn reset_bytes(&mut self, bytes: usize, times: usize) -> Result<()> {
+    ///
+    /// # Errors
+    /// As for [`reset`](Self::reset).
+    pub fn reset_bytes(&mut self, bytes: usize, times: usize) -> Result<()> {
         self.samples.resize(bytes)?;
         self.times = times;
         self.missing.clear();
         self.gap = 0;
         Ok(())
+    }
+
+    /// Fills times from `first` on with raw samples in host memory; what is missing of them is of no account here.
+    ///
+    /// # Panics
+    /// When the block is not of this shape, or has not so many times.
+    pub fn put_raw(&mut self, shape: &RawShape, first: usize, samples: &RawSamples<'_>) {
+        let RawShape { inputs, encoding, layout } = *shape;
+        let Memory::Host(bytes) = samples.memory() else { panic!("samples in a GPU's memory") };
+        let (pitch, count) = (8 * shape.pitch(self.times), samples.len());
+        assert!(first + count <= self.times, "{count} times from {first} on");
+        let mut copy = |to, from, samples| {
+            bits::copy(&mut self.samples, to, bytes, from, samples * encoding.bits());
+        };
+        match layout {
+            RawLayout::Nt => (0..inputs).for_each(|input| {
+                let to = input * pitch + first * encoding.bits();
+                copy(to, samples.bit(input, 0), count);
+            }),
+            // Times of both lie one after the other.
+            RawLayout::Tn if samples.pitch() == shape.pitch(0) => {
+                copy(first * pitch, samples.bit(0, 0), count * inputs);
+            }
+            RawLayout::Tn => (0..count).for_each(|time| {
+                copy((first + time) * pitch, samples.bit(0, time), inputs);
+            }),
+        }
     }
 
     /// Makes room for counts of two bytes, all of them 0, and has them filled in.

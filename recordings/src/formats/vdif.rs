@@ -255,6 +255,39 @@ pub fn frame_samples(encoding: RawEncoding, channels: usize, rate: f64) -> Optio
     whole.map(|bits| bits / time).find(|&samples| (rate / samples as f64).fract() == 0.0)
 }
 
+/// First frame of samples that begin at some time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FirstFrame {
+    /// When it begins.
+    pub start: Timestamp,
+    /// Times before it.
+    pub before: u64,
+    /// Part of a time, at most a half, by which samples are later than headers can say.
+    pub beside: f64,
+}
+
+impl FirstFrame {
+    /// The first frame of `samples` times, `rate` times a second, of samples that begin at `begins`: headers count frames from
+    /// whole seconds on.
+    ///
+    /// ```
+    /// use corrust_recordings::{array::time::Timestamp, formats::vdif::FirstFrame};
+    ///
+    /// let begins: Timestamp = "2026-03-01T00:00:00.00000075Z".parse().unwrap();
+    /// let first = FirstFrame::of(begins, 2e6, 500);
+    /// assert_eq!(first.start.to_string(), "2026-03-01T00:00:00.00025Z");
+    /// assert_eq!((first.before, first.beside), (498, -0.5));
+    /// ```
+    pub fn of(begins: Timestamp, rate: f64, samples: usize) -> Self {
+        let place = f64::from(begins.subsec_nanosecond()) * 1e-9 * rate;
+        let (whole, samples) = (place.round() as u64, samples.max(1) as u64);
+        let first = whole.next_multiple_of(samples);
+        let second = Timestamp::from_second(begins.as_second()).unwrap_or(begins);
+        let start = time::later(second, first as f64 / rate).unwrap_or(begins);
+        Self { start, before: first - whole, beside: place - whole as f64 }
+    }
+}
+
 /// Makes frames of samples, for files or packets: threads of one or more channels.
 #[derive(Debug)]
 pub struct Framer {

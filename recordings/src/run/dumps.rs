@@ -133,6 +133,12 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
         Ok(Self { pieces, correlator, integration, gates: None, index: 0, ended: false })
     }
 
+    /// The one dump of all times of some pieces, such as those that are [judged](Pieces::judged) on the plan's GPU.
+    pub fn of(pieces: Pieces<'a>, correlator: C) -> Self {
+        let integration = pieces.recorded();
+        Self { pieces, correlator, integration, gates: None, index: 0, ended: false }
+    }
+
     /// A dump every `times` times, at least 1 and at most as many as the recording has; of bits whole words of
     /// them, or all.
     pub fn integrate(mut self, times: u64) -> Self {

@@ -17,7 +17,7 @@ use crate::{
 const BLOCK_BYTES: usize = 1 << 26;
 
 /// Hears of what is found.
-type Tell = Box<dyn FnMut(&Sums, &[Missing]) -> Result<()> + Send>;
+pub(super) type Tell = Box<dyn FnMut(&Sums, &[Missing]) -> Result<()> + Send>;
 
 /// A recording whose blocks of times are judged by their spectral kurtosis as they are read: flagged blocks are missing,
 /// whatever the plan that takes it. Blocks are counted from the recording's first time; gaps are read, not passed over.

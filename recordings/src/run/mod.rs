@@ -10,6 +10,7 @@ pub(crate) mod blocks;
 pub(crate) mod dumps;
 pub(crate) mod flagged;
 pub(crate) mod folding;
+pub(crate) mod judged;
 pub(crate) mod observation;
 pub(crate) mod pieces;
 pub(crate) mod spectra;

@@ -1,6 +1,10 @@
 //! Several products of one recording, which is read once.
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use corrust_host::{
     Beamformer, Correlator, Error, Layout, Result,
@@ -48,8 +52,8 @@ pub trait Product {
     /// The product's own.
     fn finish(&mut self) -> Result<()>;
 
-    /// Whether it reads samples in the host's memory.
-    fn needs_host(&self) -> bool {
+    /// Whether it reads samples in the host's memory, beside [those](Views::near) of the GPU.
+    fn needs_host(&self, _near: &Samples<'_>) -> bool {
         false
     }
 }
@@ -58,7 +62,12 @@ pub trait Product {
 struct Running<'a> {
     name: String,
     product: Box<dyn Product + 'a>,
+    /// How long the host was at work on it.
+    took: Duration,
 }
+
+/// Hears of a product's name and how long it took.
+type Timed<'a> = Box<dyn FnMut(&str, Duration) + 'a>;
 
 /// Makes several products of one recording: every sample is read once, and reaches the GPU once.
 ///
@@ -95,18 +104,28 @@ pub struct Observation<'a> {
     pieces: Pieces<'a>,
     gpu: Option<Arc<dyn Gpu>>,
     running: Vec<Running<'a>>,
+    timed: Option<Timed<'a>>,
 }
 
 impl<'a> Observation<'a> {
     /// An observation without products; its samples are brought to the GPU of the products, if they have one and
     /// the samples are not there.
     pub fn over(pieces: Pieces<'a>, gpu: Option<Arc<dyn Gpu>>) -> Self {
-        Self { pieces: pieces.locked_for(gpu.as_ref()), gpu, running: Vec::new() }
+        Self { pieces: pieces.locked_for(gpu.as_ref()), gpu, running: Vec::new(), timed: None }
+    }
+
+    /// Calls `tell` at the end with each product that was made and how long the host was at work on it: which of them a stream
+    /// that comes too fast waited for.
+    #[must_use]
+    pub fn timed(mut self, tell: impl FnMut(&str, Duration) + 'a) -> Self {
+        self.timed = Some(Box::new(tell));
+        self
     }
 
     /// Adds a product.
     pub fn add(&mut self, name: impl Into<String>, product: impl Product + 'a) {
-        self.running.push(Running { name: name.into(), product: Box::new(product) });
+        let (name, product) = (name.into(), Box::new(product));
+        self.running.push(Running { name, product, took: Duration::ZERO });
     }
 
     /// Makes all products. One that fails ends alone: `tell` hears of it at once, and it is returned at the end.
@@ -115,7 +134,7 @@ impl<'a> Observation<'a> {
     /// As for [`Pieces::next_piece`]; [`Error::Device`] and [`Error::OutOfMemory`] of the samples' way to the GPU;
     /// [`Error::Invalid`] without a product.
     pub fn run(self, mut tell: impl FnMut(&str, &Error)) -> Result<Vec<(String, Error)>> {
-        let Self { mut pieces, gpu, mut running } = self;
+        let Self { mut pieces, gpu, mut running, timed } = self;
         if running.is_empty() {
             return Err(Error::invalid("an observation without products: expected at least one"));
         }
@@ -145,7 +164,7 @@ impl<'a> Observation<'a> {
                 gaps = samples.gaps().collect();
                 let Extents { channels, inputs, .. } = samples.extents();
                 let layout = layout(&samples);
-                let needs_host = running.iter().any(|each| each.product.needs_host());
+                let needs_host = running.iter().any(|each| each.product.needs_host(&samples));
                 times.samples = Some(match (samples.memory(), &mut buffer, &gpu) {
                     (Memory::Host(all), Some(buffer), _) => {
                         buffer.reserve(all.len())?;
@@ -153,7 +172,11 @@ impl<'a> Observation<'a> {
                         let slice = buffer.slice().part(0..all.len());
                         let (extents, strides) = (samples.extents(), samples.strides());
                         let near = Samples::strided(slice, samples.element(), extents, strides)?;
-                        Views { near: near.missing(&gaps), host: Some(samples) }
+                        let near = match samples.is_zeroed() {
+                            true => near.missing_zeroed(&gaps),
+                            false => near.missing(&gaps),
+                        };
+                        Views { near, host: Some(samples) }
                     }
                     (Memory::Device(_), _, Some(gpu)) if needs_host => {
                         bytes = samples.gather_from(gpu, layout)?;
@@ -165,7 +188,13 @@ impl<'a> Observation<'a> {
                     (Memory::Host(_), ..) => Views { near: samples, host: Some(samples) },
                 });
             }
-            let results = running.iter_mut().map(|each| each.product.take(&times)).collect();
+            let take = |each: &mut Running<'_>| {
+                let start = Instant::now();
+                let result = each.product.take(&times);
+                each.took += start.elapsed();
+                result
+            };
+            let results = running.iter_mut().map(take).collect();
             ended(&mut running, results);
             if running.is_empty() {
                 break;
@@ -173,6 +202,9 @@ impl<'a> Observation<'a> {
         }
         let results = running.iter_mut().map(|each| each.product.finish()).collect();
         ended(&mut running, results);
+        if let Some(mut tell) = timed {
+            running.iter().for_each(|each| tell(&each.name, each.took));
+        }
         Ok(faults)
     }
 }
@@ -293,7 +325,11 @@ impl<Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> Product for BeamsOf<'_
         }
         let shape = *self.beamformer.shape();
         let gaps = by_dish(views.near.gaps(), shape.dishes, shape.polarisations);
-        let voltages = voltages(&views.near, shape.dishes, shape.polarisations)?.missing(&gaps);
+        let voltages = voltages(&views.near, shape.dishes, shape.polarisations)?;
+        let voltages = match views.near.is_zeroed() {
+            true => voltages.missing_zeroed(&gaps),
+            false => voltages.missing(&gaps),
+        };
         self.beamformer.beamform_into(voltages, &mut self.beams)?;
         (self.tell)(times.start, Some(&self.beams), times.times)
     }
@@ -414,9 +450,8 @@ impl<Tell: FnMut(&[i64], u64) -> Result<()>> Product for BlockSums<Tell> {
             }
             return Ok(());
         };
-        // Incomplete samples are summed on their way from the host.
-        let samples = match (views.near.is_complete(), views.host) {
-            (false, Some(host)) => host,
+        let samples = match views.host {
+            Some(host) if self.needs_host(&views.near) => host,
             _ => views.near,
         };
         let whole = self.length == self.kurtosis.block_times() as u64;
@@ -438,8 +473,9 @@ impl<Tell: FnMut(&[i64], u64) -> Result<()>> Product for BlockSums<Tell> {
         if self.times > 0 { self.end() } else { Ok(()) }
     }
 
-    fn needs_host(&self) -> bool {
-        true
+    /// Samples that are not zero where they are missing are summed on their way from the host.
+    fn needs_host(&self, near: &Samples<'_>) -> bool {
+        !self.kurtosis.is_on_gpu() || !(near.is_complete() || near.is_zeroed())
     }
 }
 
@@ -465,7 +501,7 @@ impl<Take: FnMut(Option<&Samples<'_>>, u64) -> Result<()>> Product for HostSampl
         Ok(())
     }
 
-    fn needs_host(&self) -> bool {
+    fn needs_host(&self, _: &Samples<'_>) -> bool {
         true
     }
 }

@@ -214,6 +214,11 @@ impl<'a, S: Recorded> Pieces<'a, S> {
         self.done
     }
 
+    /// Times to read.
+    pub(super) fn end(&self) -> u64 {
+        self.times
+    }
+
     pub(super) fn set_end(&mut self, times: u64) {
         self.times = times.min(self.recorded);
     }

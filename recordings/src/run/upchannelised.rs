@@ -118,6 +118,8 @@ impl Recording for Upchannelised {
         let spectra = self.plan.upchannelise(self.block.view(&self.recording.shape()))?;
         block.samples = spectra.bytes.into();
         block.times = spectra.extents.times;
+        let shape = self.shape();
+        spectra.missing.iter().for_each(|missing| block.clear(&shape, missing));
         block.missing = spectra.missing;
         block.gap = gap;
         self.position += gap + block.times as u64;

@@ -20,7 +20,6 @@ use corrust::{
         npy::{Dtype, Reader, Voltages, Writer},
         vdif,
     },
-    run::Pieces,
     samples::RawEncoding,
 };
 use ndarray::Array3;
@@ -41,6 +40,9 @@ const BLOCK_BYTES: usize = 1 << 26;
 /// Times of a block are a multiple of this, where there are so many.
 const GRAIN: usize = 64;
 
+/// Part of a sample by which VDIF's headers may be wrong before that is reported.
+const BESIDE: f64 = 1e-3;
+
 /// Part of the samples above which clipping is reported. Noise of the voltages' level loses half a percent.
 const MUCH_CLIPPED: f64 = 0.02;
 
@@ -54,7 +56,8 @@ const MUCH_CLIPPED: f64 = 0.02;
 /// [sample][parameter][channel] (float64 of floats). Where it ends in .raw, it is GUPPI RAW of a beam's samples of 4
 /// or 8 bits, x.0.raw and so on of several. Where it ends in .vdif, it is VDIF of complex samples of 4 or 8 bits, thread P b + p, the
 /// channels together, a power of two of them; udp://239.1.2.0:7150 in place of a name sends the same frames to that address,
-/// one in each packet.
+/// one in each packet; spead://239.1.2.0+3:7150 sends heaps of SPEAD, as MeerKAT's beamformers do, P b + p to the address of
+/// that number: items 0x1600 timestamp, 0x4103 first channel, 0x5004 dishes, 0x5000 samples int8 [channel][256 times][2].
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -98,7 +101,7 @@ pub struct BeamOptions {
     #[arg(long, requires = "grid")]
     pub half: bool,
     /// NumPy file to write, - for the standard output; a filterbank file, whose name ends in .fil; GUPPI RAW, .raw; VDIF, .vdif;
-    /// or udp://ADDR, where frames of VDIF are sent to
+    /// udp://ADDR, where frames of VDIF are sent to; or spead://ADDR+N:PORT, where heaps are sent to, a beam and polarisation to each
     #[arg(short, long, value_name = "J.npy", value_parser = output())]
     pub output: PathBuf,
     /// Array file, for filterbank files and GUPPI RAW: frequencies at even steps, start, sample time (JSON); for VDIF: start,
@@ -163,20 +166,19 @@ impl Args {
         files.writes(self.flagging.files()).check(self.existing)?;
 
         let (voltages, encoding, streams) = self.open_voltages()?;
-        let place =
-            Place { device: self.device.clone(), gpus: self.device.open()?, kernel: self.kernel };
+        let gpus = self.device.open()?;
+        let place = Place { device: self.device.clone(), gpus: gpus.clone(), kernel: self.kernel };
         let (mut plan, shape) = beams.plan(weights, path, (encoding, streams), place)?;
         let voltages = Box::new(Voltages::of_array(voltages, voltage_shape(&shape))?);
         let times = voltages.times();
-        let (voltages, judged) = self.flagging.over(voltages, plan.gpu(), times)?;
-        let at_once = judged.as_ref().map_or(block_times(&shape), |judged| judged.block_times);
-        let mut outputs = Outputs::create(beams, &shape, times as usize, array.as_ref(), &names)?;
+        let length = (times as usize, Ticks::of(shape.channels));
+        let mut outputs = Outputs::create(beams, &shape, length, array.as_ref(), &names)?;
 
         let start = Instant::now();
-        let bar = Progress::new("beamforming", &voltages.shape(), times);
-        let mut pieces = Pieces::over(voltages, at_once)
-            .locked_for(plan.gpu())
-            .progress(|progress| bar.set(progress.done));
+        let bar = Progress::new("beamforming", &voltage_shape(&shape), times);
+        let at_once = block_times(&shape);
+        let (pieces, judged) = self.flagging.pieces(voltages, &gpus, at_once, times)?;
+        let mut pieces = pieces.progress(|progress| bar.set(progress.done));
         let mut formed = Beams::default();
         while let Some(piece) = pieces.next_piece(u64::MAX)? {
             match piece.samples {
@@ -220,7 +222,7 @@ impl Args {
                 self.kernel
             )));
         }
-        if ending(&beams.output) == VDIF || beams.address().is_some() {
+        if ending(&beams.output) == VDIF || beams.is_sent() {
             let reason =
                 format!("powers are no VDIF: expected a name that ends in .{FIL}, or another");
             return Err(Error::file(&beams.output, reason));
@@ -265,17 +267,14 @@ impl Args {
             layout: Layout::Tcn,
         };
         let voltages = Box::new(Voltages::of_array(voltages, recorded)?);
-        let (voltages, judged) = self.flagging.over(voltages, gpu.as_ref(), times)?;
         let options = (&beams.chosen[..], &beams.scaling);
         let mut output = Output::create(&beams.output, &shape, times, array.as_ref(), options)?;
 
         let start = Instant::now();
         let bar = Progress::new("beamforming", &voltages.shape(), times);
         let most = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
-        let at_once = judged.as_ref().map_or(most, |judged| judged.block_times);
-        let mut pieces = Pieces::over(voltages, at_once)
-            .locked_for(gpu.as_ref())
-            .progress(|progress| bar.set(progress.done));
+        let (pieces, judged) = self.flagging.pieces(voltages, gpu.as_slice(), most, times)?;
+        let mut pieces = pieces.progress(|progress| bar.set(progress.done));
         let mut silence = Vec::new();
         while let Some(piece) = pieces.next_piece(u64::MAX)? {
             if let Some(samples) = piece.samples {
@@ -371,6 +370,21 @@ impl BeamOptions {
         self.output.to_str()?.strip_prefix(UDP)
     }
 
+    /// The addresses that heaps are sent to, in place of a file.
+    fn heaps_to(&self) -> Option<&str> {
+        self.output.to_str()?.strip_prefix(SPEAD)
+    }
+
+    /// Whether beams are sent, not written.
+    fn is_sent(&self) -> bool {
+        self.address().is_some() || self.heaps_to().is_some()
+    }
+
+    /// Whether beams may be of any number of times, unlike those of NumPy files.
+    pub fn is_endless(&self) -> bool {
+        self.is_dated() || self.heaps_to().is_some()
+    }
+
     /// The array file, which filterbank files and VDIF need and others have no use for.
     pub fn read_array(&self) -> Result<Option<Array>> {
         match (&self.array, self.is_dated()) {
@@ -403,8 +417,12 @@ impl BeamOptions {
 
     /// The files that beams are written to.
     pub fn names(&self, weights: &Reader) -> Result<Vec<PathBuf>> {
+        #[cfg(feature = "serve")]
+        if let (Some(to), &[_, polarisations, beams, _, ..]) = (self.heaps_to(), weights.shape()) {
+            addresses(&self.output, to, [beams, polarisations])?;
+        }
         Ok(match &self.name_beams(weights)?[..] {
-            [] if self.address().is_some() => Vec::new(),
+            [] if self.is_sent() => Vec::new(),
             [] => vec![self.output.clone()],
             beams => beams.iter().map(|(_, path)| path.clone()).collect(),
         })
@@ -586,12 +604,13 @@ fn voltage_shape(shape: &Shape) -> correlate::Shape {
     }
 }
 
-/// Endings of the names of filterbank files, of NumPy files, of GUPPI RAW and of VDIF, and the start of addresses that frames are sent to.
+/// Endings of the names of filterbank files, of NumPy files, of GUPPI RAW and of VDIF, and the starts of addresses that frames and heaps are sent to.
 const FIL: &str = "fil";
 const NPY: &str = "npy";
 const RAW: &str = "raw";
 const VDIF: &str = "vdif";
 const UDP: &str = "udp://";
+const SPEAD: &str = "spead://";
 
 /// The files that beams went to, in words.
 fn written(output: &Path, names: &[PathBuf]) -> String {
@@ -611,6 +630,8 @@ pub struct Outputs {
     clipped: Array3<u64>,
     /// Times of the whole recording.
     times: usize,
+    /// Times to come before the first frame of VDIF.
+    before: u64,
 }
 
 /// Stokes parameters of beams: which, of which feeds, and the places of these among the polarisations.
@@ -631,6 +652,49 @@ enum Samples {
     Vdif(vdif::Writer),
     #[cfg(feature = "serve")]
     Sent(vdif::Framer, corrust::live::Packets),
+    #[cfg(feature = "serve")]
+    Heaps(Box<corrust::live::BeamSender>),
+}
+
+/// Addresses that heaps of so many beams and polarisations are sent to, one for each.
+#[cfg(feature = "serve")]
+fn addresses(
+    output: &Path,
+    to: &str,
+    [beams, polarisations]: [usize; 2],
+) -> Result<Vec<std::net::SocketAddrV4>> {
+    let endpoints: corrust::live::Endpoints =
+        to.parse().map_err(|error| Error::file(output, error))?;
+    let to: Vec<_> = endpoints.iter().collect();
+    let streams = beams.saturating_mul(polarisations);
+    if to.len() == streams {
+        return Ok(to);
+    }
+    let found =
+        if to.len() == 1 { "1 address".to_owned() } else { format!("{} addresses", to.len()) };
+    Err(Error::file(
+        output,
+        format!(
+            "{found} for {} x {}: expected {streams}, one for each, as in {SPEAD}239.1.2.0+{}:7150",
+            count(beams, "beam"),
+            count(polarisations, "polarisation"),
+            streams.saturating_sub(1)
+        ),
+    ))
+}
+
+/// Timestamps of beams that are sent as heaps: that of the first time, and from one time to the next.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticks {
+    pub first: u64,
+    pub step: u64,
+}
+
+impl Ticks {
+    /// Timestamps that begin with 0, twice the channels apart, as `corrust send` has them.
+    pub fn of(channels: usize) -> Self {
+        Self { first: 0, step: (channels as u64).saturating_mul(2) }
+    }
 }
 
 impl Samples {
@@ -664,8 +728,30 @@ impl Samples {
         Ok(Self::Raw(chosen, files))
     }
 
-    /// VDIF of beams, or frames that are sent.
-    fn frames(options: &BeamOptions, shape: &Shape, array: &Array) -> Result<Self> {
+    /// Heaps that are sent.
+    fn heaps(output: &Path, to: &str, shape: &Shape, ticks: Ticks) -> Result<Self> {
+        let Shape { beams, channels, polarisations, dishes, output: encoding, .. } = *shape;
+        if !matches!(encoding, SpectrumEncoding::Voltage(Encoding::Ci4 | Encoding::Ci8)) {
+            let reason = format!("beams of {encoding} as SPEAD: expected ci4 or ci8");
+            return Err(Error::file(output, reason));
+        }
+        #[cfg(not(feature = "serve"))]
+        {
+            let _ = (to, beams, channels, polarisations, dishes, ticks);
+            return Err(Error::file(output, "this build sends nothing, expected a file"));
+        }
+        #[cfg(feature = "serve")]
+        {
+            let to = addresses(output, to, [beams, polarisations])?;
+            let Ticks { first, step } = ticks;
+            let sender =
+                corrust::live::BeamSender::new(to, None, (channels, dishes), (first, step))?;
+            Ok(Self::Heaps(Box::new(sender)))
+        }
+    }
+
+    /// VDIF of beams, or frames that are sent; and how many times come before the first frame.
+    fn frames(options: &BeamOptions, shape: &Shape, array: &Array) -> Result<(Self, u64)> {
         let Shape { beams, channels, polarisations, output, .. } = *shape;
         let bits = match output {
             SpectrumEncoding::Voltage(Encoding::Ci4) => 4,
@@ -684,9 +770,28 @@ impl Samples {
         let rate = 1.0 / sample_time;
         // A whole number of hertz, whose reciprocal may be none.
         let rate = if (rate - rate.round()).abs() < 1e-9 * rate { rate.round() } else { rate };
-        let framer = vdif::Framer::new(beams * polarisations, channels, encoding, rate, start)?;
+        let samples = vdif::frame_samples(encoding, channels, rate).unwrap_or(1);
+        let first = vdif::FirstFrame::of(start, rate, samples);
+        if first.beside.abs() > BESIDE {
+            warn(format_args!(
+                "{}: samples are {} of a sample {} than VDIF's headers say",
+                options.output.display(),
+                digits(first.beside.abs()),
+                if first.beside > 0.0 { "later" } else { "earlier" }
+            ));
+        }
+        if first.before > 0 {
+            warn(format_args!(
+                "{}: the first {} make no frame of VDIF and are left out",
+                options.output.display(),
+                count(first.before, "time")
+            ));
+        }
+        let framer =
+            vdif::Framer::new(beams * polarisations, channels, encoding, rate, first.start)?;
         let Some(address) = options.address() else {
-            return vdif::Writer::create(&options.output, framer).map(Self::Vdif);
+            let writer = vdif::Writer::create(&options.output, framer)?;
+            return Ok((Self::Vdif(writer), first.before));
         };
         #[cfg(not(feature = "serve"))]
         return Err(Error::invalid(format!(
@@ -699,17 +804,19 @@ impl Samples {
                     "{UDP}{address}: expected an IPv4 address and a port, as in {UDP}239.1.2.0:7150"
                 ))
             })?;
-            Ok(Self::Sent(framer, corrust::live::Packets::new(address, None)?))
+            let to = corrust::live::Packets::new(address, None)?;
+            Ok((Self::Sent(framer, to), first.before))
         }
     }
 }
 
 impl Outputs {
-    /// Files of beams of so many times; filterbank files, which have `names`, go by the array.
+    /// Files of beams of so many times; filterbank files, which have `names`, go by the array, heaps that are sent by the
+    /// timestamps.
     pub fn create(
         options: &BeamOptions,
         shape: &Shape,
-        times: usize,
+        (times, ticks): (usize, Ticks),
         array: Option<&Array>,
         names: &[PathBuf],
     ) -> Result<Self> {
@@ -717,12 +824,20 @@ impl Outputs {
         let rows = [beams, channels, polarisations, times];
         let (dtype, parts) = element(output);
         let counted = [channels, polarisations, beams];
+        let mut before = 0;
         let samples = match array {
+            _ if let Some(to) = options.heaps_to() => {
+                Samples::heaps(&options.output, to, shape, ticks)?
+            }
             None => {
                 let axes = [&rows[..], &[2][..parts - 1]].concat();
                 Samples::Npy(Writer::with_shape(&options.output, dtype, &axes)?)
             }
-            Some(array) if !options.is_by_beam() => Samples::frames(options, shape, array)?,
+            Some(array) if !options.is_by_beam() => {
+                let samples;
+                (samples, before) = Samples::frames(options, shape, array)?;
+                samples
+            }
             Some(array) if !options.is_power() => {
                 Samples::raw(options, shape, (times, array), (options.chosen(beams), names))?
             }
@@ -752,11 +867,12 @@ impl Outputs {
         };
         let incoherent = open(&options.incoherent, Dtype::Int64, &rows[1..])?;
         let counts = open(&options.clipped, Dtype::Uint64, &counted)?;
-        Ok(Self { samples, incoherent, counts, clipped: Array3::zeros(counted), times })
+        Ok(Self { samples, incoherent, counts, clipped: Array3::zeros(counted), times, before })
     }
 
     /// Writes the beams of the times from `first` on.
     pub fn write(&mut self, first: usize, formed: &Beams) -> Result<()> {
+        let without = self.leave_out(formed.times() as u64) as usize * formed.encoding.bytes();
         let (_, channels, polarisations, row) = formed.samples.dim();
         let (count, encoding) = (formed.times(), formed.encoding);
         let place = |row: usize| (row * self.times + first) as u64;
@@ -782,13 +898,20 @@ impl Outputs {
                     file.append(all[beam])?;
                 }
             }
-            Samples::Vdif(writer) => {
-                writer.append(&values(samples, encoding, [channels, polarisations, row]))?
-            }
+            Samples::Vdif(writer) => writer.append(&values(
+                samples,
+                encoding,
+                [channels, polarisations, row],
+                without,
+            ))?,
             #[cfg(feature = "serve")]
             Samples::Sent(framer, to) => {
-                let values = values(samples, encoding, [channels, polarisations, row]);
+                let values = values(samples, encoding, [channels, polarisations, row], without);
                 framer.append(&values, &mut |frame| to.send(frame))?;
+            }
+            #[cfg(feature = "serve")]
+            Samples::Heaps(sender) => {
+                sender.append(&rows_of_values(samples, encoding, [channels, polarisations, row]))?
             }
         }
         if let (Some(writer), Some(powers)) = (&mut self.incoherent, &formed.incoherent) {
@@ -801,15 +924,25 @@ impl Outputs {
         Ok(())
     }
 
+    /// How many of the next times come before the first frame.
+    fn leave_out(&mut self, times: u64) -> u64 {
+        let without = self.before.min(times);
+        self.before -= without;
+        without
+    }
+
     /// Skips missing time samples. Their beams are zero, as NumPy files are where nothing is written.
     pub fn skip(&mut self, times: u64) -> Result<()> {
+        let without = self.leave_out(times);
         match &mut self.samples {
             Samples::Npy(_) => Ok(()),
             Samples::Powers(_, files, _) => files.iter_mut().try_for_each(|file| file.pass(times)),
             Samples::Raw(_, files) => files.iter_mut().try_for_each(|file| file.pass(times)),
-            Samples::Vdif(writer) => writer.pass(times),
+            Samples::Vdif(writer) => writer.pass(times - without),
             #[cfg(feature = "serve")]
-            Samples::Sent(framer, to) => framer.pass(times, &mut |frame| to.send(frame)),
+            Samples::Sent(framer, to) => framer.pass(times - without, &mut |frame| to.send(frame)),
+            #[cfg(feature = "serve")]
+            Samples::Heaps(sender) => sender.pass(times),
         }
     }
 
@@ -825,13 +958,14 @@ impl Outputs {
             counts.write_at(0, bytemuck::cast_slice(clipped))?;
             counts.finish()
         };
-        let left_out = |rest: usize| {
+        let unfilled = |rest: usize, what: &str| {
             if rest > 0 {
                 warn(format_args!(
-                    "the last {rest} of {times} times do not fill a frame of VDIF and are left out"
+                    "the last {rest} of {times} times do not fill {what} and are left out"
                 ));
             }
         };
+        let left_out = |rest| unfilled(rest, "a frame of VDIF");
         let samples = match samples {
             Samples::Npy(writer) => writer.finish(),
             Samples::Powers(_, files, _) => files.into_iter().try_for_each(Powers::finish),
@@ -842,6 +976,8 @@ impl Outputs {
                 left_out(framer.rest());
                 Ok(())
             }
+            #[cfg(feature = "serve")]
+            Samples::Heaps(sender) => sender.finish().map(|rest| unfilled(rest, "a heap")),
         };
         all([
             samples,
@@ -859,25 +995,52 @@ impl Outputs {
     }
 }
 
-/// The values of samples `[B][F][P][T]`, rows of `row` bytes, as VDIF's frames have them: int8 `[B][P][T][F][2]`.
+/// Real and imaginary part of a `ci4` sample, as int8.
+fn parts(packed: u8) -> [u8; 2] {
+    [packed as i8 >> 4, (packed << 4) as i8 >> 4].map(|part| part as u8)
+}
+
+/// The values of samples `[B][F][P][T]`, rows of `row` bytes, as VDIF's frames have them: int8 `[B][P][T][F][2]`; those
+/// from a byte of each row on.
 fn values(
     samples: &[u8],
     encoding: SpectrumEncoding,
     [channels, polarisations, row]: [usize; 3],
+    first: usize,
 ) -> Vec<u8> {
     let bytes = encoding.bytes();
     let mut values = Vec::with_capacity(samples.len() * 2 / bytes);
     for beam in samples.chunks_exact(channels * polarisations * row) {
         for polarisation in 0..polarisations {
-            for time in (0..row).step_by(bytes) {
+            for time in (first..row).step_by(bytes) {
                 for channel in 0..channels {
                     let at = (channel * polarisations + polarisation) * row + time;
                     match beam[at..at + bytes] {
-                        [packed] => values.extend(
-                            [packed as i8 >> 4, (packed << 4) as i8 >> 4].map(|part| part as u8),
-                        ),
+                        [packed] => values.extend(parts(packed)),
                         ref parts => values.extend_from_slice(parts),
                     }
+                }
+            }
+        }
+    }
+    values
+}
+
+/// The values of samples `[B][F][P][T]`, rows of `row` bytes, as heaps have them: int8 `[B][P][F][T][2]`.
+#[cfg(feature = "serve")]
+fn rows_of_values(
+    samples: &[u8],
+    encoding: SpectrumEncoding,
+    [channels, polarisations, row]: [usize; 3],
+) -> Vec<u8> {
+    let mut values = Vec::with_capacity(samples.len() * 2 / encoding.bytes());
+    for beam in samples.chunks_exact(channels * polarisations * row) {
+        for polarisation in 0..polarisations {
+            for channel in 0..channels {
+                let row = &beam[(channel * polarisations + polarisation) * row..][..row];
+                match encoding.bytes() {
+                    1 => values.extend(row.iter().flat_map(|&packed| parts(packed))),
+                    _ => values.extend_from_slice(row),
                 }
             }
         }

@@ -6,15 +6,15 @@ use std::{
 };
 
 use corrust::{
-    Result,
+    Encoding, Result,
     correlate::Shape,
     device::Gpu,
     format::{
         Recording,
         npy::{Dtype, Writer},
     },
-    kurtosis::{FALSE_ALARM, Judge, Kurtosis, Sums},
-    run::Flagged,
+    kurtosis::{FALSE_ALARM, Judge, Kurtosis, Stage, Sums},
+    run::{Flagged, Pieces},
     samples::Missing,
 };
 
@@ -67,37 +67,70 @@ impl Flagging {
         self.flag.map(|_| self.sk_times.unwrap_or(BLOCK_TIMES))
     }
 
-    /// The recording with what is flagged missing, if anything is to be; it ends after `times` times. On `gpu`, if
-    /// there is one, else on the CPU.
-    pub fn over(
+    /// What judges samples of an encoding.
+    pub fn judge(&self, encoding: Encoding) -> Result<Judge> {
+        Judge::new(encoding, self.false_alarm.unwrap_or(FALSE_ALARM))
+    }
+
+    /// Pieces of a recording, which ends after `times` times, of about `at_once` times each; what is flagged is missing, if
+    /// anything is to be. They are judged in the memory of the only GPU, where the samples are then, else as they are read, on the
+    /// first GPU or the CPU.
+    pub fn pieces(
         &self,
         recording: Box<dyn Recording>,
-        gpu: Option<&Arc<dyn Gpu>>,
+        gpus: &[Arc<dyn Gpu>],
+        at_once: usize,
         times: u64,
-    ) -> Result<(Box<dyn Recording>, Option<Judged>)> {
-        if self.flag.is_none() {
-            return Ok((recording, None));
+    ) -> Result<(Pieces<'static>, Option<Judged>)> {
+        let Some(block_times) = self.block_times() else {
+            return Ok((Pieces::over(recording, at_once).locked_for(gpus.first()), None));
+        };
+        let at_once = at_once.max(1).next_multiple_of(block_times);
+        if let [gpu] = gpus {
+            let pieces = Pieces::over(recording, at_once).locked_for(Some(gpu)).until(times);
+            let (pieces, judged) = self.on_gpu(pieces, gpu, at_once)?;
+            return Ok((pieces, Some(judged)));
         }
         let shape = recording.shape();
-        let plan = Kurtosis::builder().encoding(shape.encoding);
-        let plan = plan
-            .block_times(self.block_times().unwrap_or(BLOCK_TIMES))
-            .device(corrust::Device::Cpu);
-        let judge = Judge::new(shape.encoding, self.false_alarm.unwrap_or(FALSE_ALARM))?;
-        let flagged = Flagged::over(recording, plan.gpu(gpu.cloned()).build()?, judge);
-        let tables = Arc::new(Mutex::new(Tables::create(self, &shape)?));
-        let judged = Judged { block_times: flagged.block_times(), tables: tables.clone() };
-        let flagged = flagged.until(times).tell(move |sums, flagged| {
+        let plan = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
+        let plan = plan.device(corrust::Device::Cpu).gpu(gpus.first().cloned()).build()?;
+        let flagged = Flagged::over(recording, plan, self.judge(shape.encoding)?);
+        let (judged, tell) = self.tables(&shape)?;
+        let flagged = Box::new(flagged.until(times).tell(tell));
+        Ok((Pieces::over(flagged, at_once).locked_for(gpus.first()), Some(judged)))
+    }
+
+    /// Samples of pieces, judged in the memory of a GPU, about `at_once` times together.
+    pub fn on_gpu(
+        &self,
+        pieces: Pieces<'static>,
+        gpu: &Arc<dyn Gpu>,
+        at_once: usize,
+    ) -> Result<(Pieces<'static>, Judged)> {
+        let shape = *pieces.shape();
+        let block_times = self.block_times().unwrap_or(BLOCK_TIMES);
+        let judge = self.judge(shape.encoding)?;
+        let stage = Stage::new(gpu, shape, judge, block_times, at_once)?;
+        let (judged, tell) = self.tables(&shape)?;
+        Ok((Pieces::judged(pieces, stage, tell), judged))
+    }
+
+    /// Files of what is found, and what adds to them.
+    fn tables(
+        &self,
+        shape: &Shape,
+    ) -> Result<(Judged, impl FnMut(&Sums, &[Missing]) -> Result<()> + Send + use<>)> {
+        let tables = Arc::new(Mutex::new(Tables::create(self, shape)?));
+        let judged = Judged { tables: tables.clone() };
+        let tell = move |sums: &Sums, flagged: &[Missing]| {
             tables.lock().unwrap_or_else(PoisonError::into_inner).append(sums, flagged)
-        });
-        Ok((Box::new(flagged), Some(judged)))
+        };
+        Ok((judged, tell))
     }
 }
 
-/// A recording that is judged as it is read.
+/// What is found of samples that are judged.
 pub struct Judged {
-    /// Times to be read at once.
-    pub block_times: usize,
     tables: Arc<Mutex<Tables>>,
 }
 

@@ -10,7 +10,8 @@ use corrust::{
     device::Gpu,
     format::{self, Timestamp},
     live::{
-        self, Chunk, Clock, Endpoints, Geometry, Interface, Mode, Passed, Receiver, Socket, Window,
+        self, Chunk, Clock, Endpoints, Frames, Geometry, Interface, Mode, Passed, RawChunk,
+        Receiver, Socket, Window,
     },
 };
 
@@ -82,12 +83,15 @@ pub enum Placed<'a> {
     Device(&'a Arc<dyn Gpu>),
 }
 
-/// Heaps that are received.
-pub struct Heaps {
+/// Heaps, or frames, that are received.
+pub struct Incoming<C = Chunk> {
     pub receiver: Receiver,
     /// Where used chunks go, and full ones come from.
-    pub chunks: (mpsc::Sender<Chunk>, mpsc::Receiver<Passed>),
+    pub chunks: (mpsc::Sender<C>, mpsc::Receiver<Passed<C>>),
 }
+
+/// Origin of VDIF's times: its first reference epoch.
+const VDIF_SYNC: &str = "2000-01-01";
 
 impl Listening {
     /// Opens the sockets: those of addresses, then those of an interface's queues.
@@ -134,7 +138,7 @@ impl Listening {
         geometry: &Geometry,
         expected: u64,
         placed: &Placed<'_>,
-    ) -> Result<Heaps> {
+    ) -> Result<Incoming> {
         let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
         for _ in 0..geometry.window + waiting(geometry.chunk_bytes()) {
             match placed {
@@ -152,7 +156,22 @@ impl Listening {
             Placed::Device(gpu) => Receiver::on_gpu(gpu, sockets, window, heap_bytes, held_bytes)?,
             Placed::Host(_) => Receiver::start(sockets, window, heap_bytes, held_bytes)?,
         };
-        Ok(Heaps { receiver: self.pin(receiver)?, chunks: (spent, passed) })
+        Ok(Incoming { receiver: self.pin(receiver)?, chunks: (spent, passed) })
+    }
+
+    /// The time that frames of VDIF count from.
+    pub fn frames_sync(&self) -> Result<Timestamp> {
+        self.sync.map_or_else(|| format::moment(VDIF_SYNC), Ok)
+    }
+
+    /// Begins to receive frames of VDIF.
+    pub fn frames(&self, sockets: Vec<Socket>, frames: Frames) -> Result<Incoming<RawChunk>> {
+        let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
+        for _ in 0..frames.window + waiting(frames.chunk_bytes()) {
+            let _ = spent.send(RawChunk::new(&frames)?);
+        }
+        let receiver = self.pin(Receiver::frames(sockets, Window::of(frames, empty, sender))?)?;
+        Ok(Incoming { receiver, chunks: (spent, passed) })
     }
 
     /// Has a receiver's threads run on some cores, if they are given.

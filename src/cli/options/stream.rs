@@ -161,6 +161,11 @@ impl Vdif {
         given::refuse(&of_frames, "heaps do not go by it, expected --vdif")
     }
 
+    /// Whether frames are received.
+    pub fn is_given(&self) -> bool {
+        self.vdif.is_some()
+    }
+
     /// Whether an F-engine makes channels of frames.
     pub fn raw(&self) -> bool {
         self.channelise.is_some()

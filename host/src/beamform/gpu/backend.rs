@@ -408,7 +408,7 @@ impl Backend for GpuBackend {
                 self.shape.output
             )));
         }
-        let stays = voltages.is_dense(Layout::Tcn) && voltages.is_complete();
+        let stays = voltages.is_dense(Layout::Tcn) && voltages.is_ready();
         // Without partial sums or padding, all times are one launch.
         let one_launch = match voltages.memory() {
             Memory::Device(slice) => {

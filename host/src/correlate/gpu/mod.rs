@@ -149,7 +149,7 @@ impl GpuBackend {
     fn stays(&self, samples: &Samples<'_>, whole: bool) -> bool {
         let layout = self.shape.layout;
         matches!(samples.memory(), Memory::Device(_))
-            && samples.is_complete()
+            && samples.is_ready()
             && if whole { samples.is_dense(layout) } else { fits(samples, layout) }
     }
 

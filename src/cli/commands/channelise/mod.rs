@@ -4,22 +4,25 @@ mod response;
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::Instant,
 };
 
 use corrust::{
     Channeliser, Devices, Error, Layout, Result,
     channelise::{Kernel, Shape, Spectra, SpectrumEncoding},
+    device::Gpu,
     format::{
         Options, is_stream,
         npy::{Description, Dtype, Writer},
     },
-    run::Voltages,
+    run::{Channelised, Pieces, Voltages},
     samples::Missing,
 };
 
 use crate::cli::options::engine::{self, Engine, Known, LEVELS, warn_of_clipped};
 use crate::cli::options::files::{RAW_OPTIONS, RawOptions, TOLERANCE, Tolerance};
+use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
 use crate::cli::pictures::plot::ENDINGS;
@@ -31,7 +34,7 @@ use crate::cli::terminal::say::say;
 ///
 /// The output is a NumPy file, ready for corrust correlate and beamform: [spectrum][channel][input] (tcn) or
 /// [channel][input][spectrum] (cnt), ci8 as int8 with a last axis of 2, ci4 as uint8, cf16 and cf32 as float16
-/// and float32 with a last axis of 2. Every device gives the same bits.
+/// and float32 with a last axis of 2. Every device gives the same bits. Samples that are missing or flagged are zero.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = EXAMPLES,
@@ -80,6 +83,8 @@ pub struct Args {
     #[command(flatten)]
     engine: Engine,
     #[command(flatten)]
+    flagging: Flagging,
+    #[command(flatten)]
     recording: RawOptions,
 }
 
@@ -94,6 +99,7 @@ Examples:
   corrust correlate spectra.npy -o visibilities.npy --integrate 1024
   corrust channelise scan.vdif -o spectra.npy --channels 1024 --oversample 32/27 --delays delays.json
   corrust channelise raw.npy -o spectra.npy --channels 512 --taps 1 --output-encoding cf32
+  corrust channelise scan.vdif -o spectra.npy --channels 1024 --level --flag sk --flags flagged.npy
   corrust channelise --response response.svg --channels 1024 --taps 16 --window kaiser:8
 
 In Python:
@@ -107,6 +113,7 @@ impl Args {
             (None, Some(figure)) => {
                 self.engine.refuse_all_but_the_bank()?;
                 given::refuse(&[RAW_OPTIONS, TOLERANCE].concat(), "--response has no recording")?;
+                given::refuse(&["flag"], "--response has no recording")?;
                 let files = RunFiles::default().reads(self.engine.files());
                 files.writes_as([figure], ENDINGS).check(self.existing)?;
                 let builder = self.engine.bank(self.channels)?;
@@ -122,7 +129,8 @@ impl Args {
         let described = dtype == Dtype::Uint8 && !is_stream(path);
         let description = described.then(|| Description::path(path));
         let files = RunFiles::default().reads(&self.raw).reads(self.engine.files());
-        files.writes([path]).writes(&description).check(self.existing)?;
+        let files = files.writes([path]).writes(&description);
+        files.writes(self.flagging.files()).check(self.existing)?;
 
         self.engine.refuse_sky_but_for("--delays", false)?;
         let options = self.recording.with(self.tolerance.with(Options::default()));
@@ -145,6 +153,13 @@ impl Args {
             builder = builder.level(sigma, voltages.first()?)?;
         }
         let mut plan = builder.build()?;
+        let made = format!("{} ({})", plan.device_name(), plan.kernel());
+        if self.flagging.flag.is_some() {
+            let judged = self.write_judged((voltages, plan), &gpus, &mut output, &bar)?;
+            drop(bar);
+            output.report(&made, output.samples(), start.elapsed().as_secs_f64());
+            return all([output.finish(described), judged.map_or(Ok(()), Judged::finish)]);
+        }
         let mut spectra = Spectra::default();
         while let Some(samples) = voltages.next_piece()? {
             plan.channelise_into(samples, &mut spectra)?;
@@ -154,10 +169,50 @@ impl Args {
         let fed = plan.times();
         output.write(&plan.finish()?)?;
         drop(bar);
-        output.report(&plan, fed, start.elapsed().as_secs_f64());
+        output.report(&made, fed, start.elapsed().as_secs_f64());
         output.finish(described)
     }
+
+    /// Writes spectra of which what is flagged is zero.
+    fn write_judged(
+        &self,
+        (voltages, plan): (Voltages, Channeliser),
+        gpus: &[Arc<dyn Gpu>],
+        output: &mut Output<'_>,
+        bar: &Progress,
+    ) -> Result<Option<Judged>> {
+        let layout = output.shape.layout;
+        let at_once = BLOCK_BYTES / output.shape.spectrum_bytes().max(1);
+        let (mut pieces, judged) = match gpus {
+            [gpu] => {
+                let pieces = Pieces::channelised(voltages, plan)?;
+                let (pieces, judged) = self.flagging.on_gpu(pieces, gpu, at_once)?;
+                (pieces, Some(judged))
+            }
+            _ => {
+                let recording = Box::new(Channelised::over(voltages, plan)?);
+                self.flagging.pieces(recording, gpus, at_once, u64::MAX)?
+            }
+        };
+        while let Some(piece) = pieces.next_piece(u64::MAX)? {
+            let Some(samples) = piece.samples else { continue };
+            let bytes = match gpus {
+                [gpu] => samples.gather_from(gpu, layout)?,
+                _ => samples.gather(layout)?,
+            };
+            let missing: Vec<Missing> = samples.gaps().collect();
+            output.put(piece.start, piece.times as usize, &bytes)?;
+            let lost = missing.iter().map(|gap| Output::lost(gap, &output.shape));
+            output.missing += lost.sum::<f64>();
+            bar.set(output.samples());
+        }
+        output.clipped = pieces.clipped()?;
+        Ok(judged)
+    }
 }
+
+/// Bytes of spectra that are judged at a time.
+const BLOCK_BYTES: usize = 1 << 26;
 
 /// The file that spectra go to.
 struct Output<'a> {
@@ -168,7 +223,8 @@ struct Output<'a> {
     times: Option<u64>,
     axes: Vec<usize>,
     written: u64,
-    missing: u64,
+    /// Spectra of an input that are missing, or channels of them as parts.
+    missing: f64,
     clipped: Vec<u64>,
 }
 
@@ -203,51 +259,71 @@ impl<'a> Output<'a> {
             times: known,
             axes,
             written: 0,
-            missing: 0,
+            missing: 0.0,
             clipped,
         })
     }
 
-    fn write(&mut self, spectra: &Spectra) -> Result<()> {
+    /// Writes spectra from `first` on.
+    fn put(&mut self, first: u64, times: usize, bytes: &[u8]) -> Result<()> {
         let (_, parts) = element(self.shape.encoding);
         let Shape { inputs, channels, layout, encoding, .. } = self.shape;
         match (self.times, layout) {
-            (None, _) => self.writer.append(&spectra.bytes)?,
+            (None, _) => self.writer.append(bytes)?,
             (Some(_), Layout::Tcn) => {
-                let place = spectra.first * (channels * inputs * parts) as u64;
-                self.writer.write_at(place, &spectra.bytes)?;
+                let place = first * (channels * inputs * parts) as u64;
+                self.writer.write_at(place, bytes)?;
             }
-            (Some(times), Layout::Cnt) if spectra.times() > 0 => {
-                let rows = spectra.bytes.chunks_exact(spectra.times() * encoding.bytes());
+            (Some(all), Layout::Cnt) if times > 0 => {
+                let rows = bytes.chunks_exact(times * encoding.bytes());
                 for (row, bytes) in rows.enumerate() {
-                    let place = (row as u64 * times + spectra.first) * parts as u64;
+                    let place = (row as u64 * all + first) * parts as u64;
                     self.writer.write_at(place, bytes)?;
                 }
             }
             _ => {}
         }
-        self.written += spectra.times() as u64;
-        let lost = |gap: &Missing| (gap.times.len() * gap.inputs.len()) as u64;
-        self.missing += spectra.missing.iter().map(lost).sum::<u64>();
+        self.written += times as u64;
+        Ok(())
+    }
+
+    /// Spectra of an input that a gap takes; of some channels a part of them.
+    fn lost(gap: &Missing, shape: &Shape) -> f64 {
+        let channels = gap.channels.end.min(shape.channels) - gap.channels.start;
+        let inputs = gap.inputs.end.min(shape.inputs) - gap.inputs.start;
+        (gap.times.len() * inputs) as f64 * channels as f64 / shape.channels as f64
+    }
+
+    /// Samples of an input that the spectra so far are of.
+    fn samples(&self) -> u64 {
+        let Shape { hop, .. } = self.shape;
+        match self.written {
+            0 => 0,
+            written => (written - 1) * hop as u64 + self.shape.window() as u64,
+        }
+    }
+
+    fn write(&mut self, spectra: &Spectra) -> Result<()> {
+        self.put(spectra.first, spectra.times(), &spectra.bytes)?;
+        let lost = spectra.missing.iter().map(|gap| Self::lost(gap, &self.shape));
+        self.missing += lost.sum::<f64>();
         self.clipped.iter_mut().zip(&spectra.clipped).for_each(|(sum, count)| *sum += count);
         Ok(())
     }
 
     /// Says what was done, in so many seconds.
-    fn report(&self, plan: &Channeliser, fed: u64, seconds: f64) {
+    fn report(&self, made: &str, fed: u64, seconds: f64) {
         let Shape { inputs, channels, .. } = self.shape;
         let clipped = warn_of_clipped(&self.clipped, channels, self.written, LEVELS);
-        let lost = self.missing as f64 / (self.written * inputs as u64).max(1) as f64;
+        let lost = self.missing / (self.written * inputs as u64).max(1) as f64;
         say(format_args!(
-            "channelised {} x {} to {} of {} in {seconds:.2} s: {}samples/s on {} ({}), {} % of the spectra \
+            "channelised {} x {} to {} of {} in {seconds:.2} s: {}samples/s on {made}, {} % of the spectra \
              missing, {} % of the samples clipped: {}",
             count(inputs, "input"),
             count(fed, "sample"),
             engine::spectra(self.written),
             count(channels, "channel"),
             si(inputs as f64 * fed as f64 / seconds),
-            plan.device_name(),
-            plan.kernel(),
             digits(100.0 * lost),
             digits(clipped),
             self.path.display()

@@ -117,6 +117,18 @@ impl Input {
         Ok(Self { shape, recorded, interval, quantised: Vec::new(), source, sky: Some(sky) })
     }
 
+    /// Reads raw voltages in blocks of `times` times, at least 1.
+    #[cfg(feature = "serve")]
+    pub fn blocks(self, times: usize) -> Self {
+        match self.source {
+            Source::Channels(_) => self,
+            Source::Raw(raw) => {
+                let raw = Raw { voltages: raw.voltages.blocks(times), ..*raw };
+                Self { source: Source::Raw(Box::new(raw)), ..self }
+            }
+        }
+    }
+
     /// The same as a recording of channels: of raw voltages their spectra, which are made on some devices.
     pub fn recording(self, device: Devices, gpus: Vec<Arc<dyn Gpu>>) -> Result<Self> {
         let Source::Raw(raw) = self.source else { return Ok(self) };

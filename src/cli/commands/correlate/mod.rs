@@ -50,7 +50,7 @@ use crate::cli::options::{
     mut_group("Engine", |group| group.requires("channelise")),
     mut_group("RawOptions", |group| group.requires("channelise")),
     mut_arg("layout", |arg| arg.conflicts_with("channelise")),
-    mut_arg("flag", |arg| arg.conflicts_with_all(["channelise", "van_vleck"]))
+    mut_arg("flag", |arg| arg.conflicts_with("van_vleck"))
 )]
 pub struct Args {
     #[command(flatten)]

@@ -6,7 +6,7 @@ use corrust::{
     Correlator, Error, Result,
     correlate::{Shape, baselines, useful_operations},
     device::Gpu,
-    run::Integration,
+    run::{Dumps, Integration, Pieces},
 };
 
 use crate::cli::commands::correlate::input::{Input, Source};
@@ -21,6 +21,9 @@ use crate::cli::terminal::numbers::{count, digits, si};
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::say;
 
+/// Bytes of samples that are judged at a time.
+const BLOCK_BYTES: usize = 1 << 26;
+
 /// Correlates a recording into the file `names.output`, one dump every `integrate` times, with a progress
 /// bar and a summary.
 pub fn correlate(
@@ -31,6 +34,12 @@ pub fn correlate(
     names: Names<'_>,
 ) -> Result<()> {
     let (unit, output) = (input.unit(), names.output);
+    // An F-engine is on the correlator's own GPU; spectra are judged there if it is the only one.
+    let gpus = place.device.open()?;
+    let input = match flagging.flag.is_some() && gpus.len() != 1 {
+        true => input.recording(place.device.clone(), gpus.clone())?,
+        false => input,
+    };
     let Input { shape, recorded, interval, source, sky, .. } = input;
     let integration = integrate.map_or(recorded, NonZeroU64::get);
     let dumps = recorded / integration;
@@ -45,8 +54,6 @@ pub fn correlate(
     let gate_count = gates.as_ref().map(Gates::count);
     let by_channel =
         flagging.flag.is_some() || gates.as_ref().is_some_and(Gates::differ_by_channel);
-    // An F-engine is on the correlator's own GPU.
-    let gpus = place.device.open()?;
     let plan = Plan { recorded, unit, gpus: gpus.clone() };
     let mut correlator = plan.build(&shape, place.clone(), gate_count, shifts.as_deref())?;
     let phased = sky.is_some_and(|sky| sky.delayed);
@@ -63,17 +70,21 @@ pub fn correlate(
     let start = Instant::now();
     let times = if recorded == u64::MAX { recorded } else { dumps * integration };
     let bar = Progress::new("correlating", &shape, times);
-    let (source, judged) = match source {
-        Source::Channels(recording) => {
-            let (recording, judged) = flagging.over(recording, gpus.first(), times)?;
-            (Source::Channels(recording), judged)
+    let at_once = BLOCK_BYTES / shape.bytes_per_time();
+    let (found, judged) = match (source, &gpus[..]) {
+        (source, _) if flagging.flag.is_none() => {
+            (source.dumps(&mut correlator, place.device, gpus)?, None)
         }
-        raw @ Source::Raw(_) => (raw, None),
-    };
-    let found = source.dumps(&mut correlator, place.device, gpus)?;
-    let found = match &judged {
-        Some(judged) => found.blocks(judged.block_times),
-        None => found,
+        (Source::Channels(recording), gpus) => {
+            let (pieces, judged) = flagging.pieces(recording, gpus, at_once, times)?;
+            (Dumps::of(pieces, &mut correlator), judged)
+        }
+        (Source::Raw(raw), _) => {
+            let (voltages, engine) = raw.on(place.device, gpus.clone())?;
+            let pieces = Pieces::channelised(voltages, engine)?.until(times);
+            let (pieces, judged) = flagging.on_gpu(pieces, &gpus[0], at_once)?;
+            (Dumps::of(pieces, &mut correlator), Some(judged))
+        }
     };
     let found = found.integrate(integration).progress(|progress| bar.set(progress.done));
     let mut found = match gates {

@@ -2,21 +2,31 @@
 
 use std::{
     num::NonZeroU64,
+    path::Path,
     sync::{Arc, OnceLock, atomic::Ordering},
     time::Duration,
 };
 
 use corrust::{
-    Error, Result,
+    Error, Result, channelise,
+    correlate::Shape,
     device::Gpu,
-    live::{Fate, Geometry, StreamRecording, Watch},
+    format::{Recording, Timestamp, array::Array},
+    live::{Clock, Fate, Frames, Geometry, Readable, Socket, StreamRecording, Watch},
 };
 
-use super::Expected;
+use toml::{Spanned, Value};
+
+use super::{
+    Expected, SOON,
+    table::{Keys, Text},
+};
 use crate::cli::{
-    commands::correlate::input::Input,
+    commands::{beamform::Ticks, correlate::input::Input},
     options::{
-        listening::{Heaps, Listening, Placed, addresses},
+        engine::{self, Engine, Known, Sky},
+        listening::{Incoming, Listening, Placed, addresses},
+        stream::{Made, Vdif, in_chunks},
         units::seconds,
     },
     terminal::{
@@ -35,6 +45,8 @@ const SILENCE: f64 = 10.0;
 pub struct Live {
     #[command(flatten)]
     listening: Listening,
+    #[command(flatten)]
+    vdif: Vdif,
     /// Seconds to observe, rounded to a whole number of times; without this and times a signal ends it.
     #[arg(long, value_parser = seconds, conflicts_with = "times")]
     seconds: Option<f64>,
@@ -50,12 +62,53 @@ pub struct Live {
     /// What was received, once it has begun.
     #[arg(skip)]
     watch: OnceLock<Watch>,
+    /// Timestamps of the times, once it has begun.
+    #[arg(skip)]
+    ticks: OnceLock<Ticks>,
 }
 
+/// F-engine of frames: number of channels, options, and the array with such channels.
+pub type FEngine<'a> = (usize, &'a Engine, Option<&'a Array>);
+
+/// Frames of a stream, and the F-engine that makes channels of them.
+struct Channelised {
+    frames: Frames,
+    builder: channelise::Builder,
+    sky: Sky,
+    shape: channelise::Shape,
+}
+
+/// Keys of frames.
+const OF_FRAMES: [&str; 3] = ["thread-channels", "encoding", "frame-bytes"];
+
 impl Live {
+    /// Reads the keys of a plan; frames are those of the plan's F-engine.
+    pub fn read(
+        text: Text<'_>,
+        mut table: Spanned<Keys>,
+        engine: Option<&(usize, Engine)>,
+    ) -> Result<Self> {
+        let place = |key: &str| table.get_ref().get(key).map(|value| value.span().start);
+        let vdif = place("vdif");
+        if let Some(at) = place("channelise") {
+            return Err(text.error(at, "channelise: expected it beside live, not in it"));
+        }
+        let alone = OF_FRAMES.into_iter().find(|key| vdif.is_none() && place(key).is_some());
+        if let Some(key) = alone {
+            let at = place(key).unwrap_or_default();
+            return Err(text.error(at, format!("{key}: of frames, expected vdif, too")));
+        }
+        if let (Some(_), Some((channels, _))) = (vdif, engine) {
+            let channels = Value::Integer(i64::try_from(*channels).unwrap_or(i64::MAX));
+            let channels = Spanned::new(table.span(), channels);
+            table.get_mut().insert("channelise".to_owned(), channels);
+        }
+        text.options(&table, [], [])
+    }
+
     /// Layout of the stream's chunks, which are as long as a second's dumps would have them.
     fn geometry(&self) -> Result<Geometry> {
-        let interval = self.interval();
+        let interval = self.listening.stream.interval(self.listening.channels);
         if !(interval > 0.0 && interval.is_finite()) {
             return Err(Error::invalid(format!(
                 "times {interval} s apart: expected a rate above 0 Hz"
@@ -64,15 +117,44 @@ impl Live {
         self.listening.geometry((1.0 / interval) as u64)
     }
 
-    /// Seconds from one time to the next.
-    fn interval(&self) -> f64 {
-        self.listening.stream.interval(self.listening.channels)
+    /// Frames, and their F-engine; those of a stream whose first sample was taken at `start`, if it has begun.
+    fn channelised(
+        &self,
+        (channels, options, array): FEngine<'_>,
+        start: Option<Timestamp>,
+    ) -> Result<Channelised> {
+        let (rate, sync) = (self.listening.stream.rate(), self.listening.frames_sync()?);
+        let mut frames = match self.vdif.frames(rate, sync)? {
+            Some((Made::Channels(_), frames)) => frames,
+            Some((Made::Bits(bits), _)) => {
+                return Err(Error::invalid(format!(
+                    "frames of {bits}: expected an encoding such as vdif-2-complex, beside channelise"
+                )));
+            }
+            None => {
+                return Err(Error::invalid(
+                    "channelise: of raw voltages, expected vdif in live, as vdif = \"0-7\"",
+                ));
+            }
+        };
+        let raw = engine::Raw {
+            shape: frames.shape(),
+            times: u64::MAX,
+            interval: Some(1.0 / rate),
+            start: start.or(Some(sync)),
+            path: Path::new("live"),
+        };
+        // The start in an array file is that of another recording.
+        let known = Known { start: None, ..Known::of(array, channels)? };
+        let (builder, sky) = options.builder(channels, &raw, None, &known)?;
+        let shape = builder.shape()?;
+        in_chunks(&mut frames, rate as u64, 0, 1);
+        Ok(Channelised { frames, builder, sky, shape })
     }
 
-    /// Facts of the stream.
-    pub fn expected(&self) -> Result<Expected> {
-        let (shape, interval) = (self.geometry()?.shape(), self.interval());
-        let times = match (self.times, self.seconds) {
+    /// Samples to observe, which are so many seconds apart; [`None`] until a signal ends it.
+    fn samples(&self, interval: f64) -> Result<Option<u64>> {
+        Ok(match (self.times, self.seconds) {
             (Some(times), _) => Some(times.get()),
             (None, None) => None,
             (None, Some(seconds)) => match (seconds / interval).round() as u64 {
@@ -84,31 +166,98 @@ impl Live {
                 }
                 times => Some(times),
             },
+        })
+    }
+
+    /// Facts of the stream, or of the spectra of its frames.
+    pub fn expected(&self, engine: Option<FEngine<'_>>) -> Result<Expected> {
+        let Some(engine) = engine else {
+            if self.vdif.is_given() {
+                return Err(Error::invalid(
+                    "vdif: of raw voltages, expected channelise = { channels = C } in [input]",
+                ));
+            }
+            let interval = self.listening.stream.interval(self.listening.channels);
+            let (shape, times) = (self.geometry()?.shape(), self.samples(interval)?);
+            return Ok(Expected { shape, interval, times });
         };
-        Ok(Expected { shape, interval, times })
+        let Channelised { shape, .. } = self.channelised(engine, None)?;
+        let sample = 1.0 / self.listening.stream.rate();
+        let spectra = |samples| match shape.spectra(samples) {
+            0 => Err(Error::invalid(format!(
+                "{} of each input: expected at least the {} of a spectrum",
+                count(samples, "sample"),
+                shape.window()
+            ))),
+            spectra => Ok(spectra),
+        };
+        let times = self.samples(sample)?.map(spectra).transpose()?;
+        let interval = sample * shape.hop as f64;
+        Ok(Expected { shape: engine::correlated(&shape)?, interval, times })
     }
 
     /// Waits for the stream; [`None`] where it ended before anything came.
-    pub fn begin(&self, gpu: Option<&Arc<dyn Gpu>>) -> Result<Option<Input>> {
+    pub fn begin(
+        &self,
+        gpu: Option<&Arc<dyn Gpu>>,
+        engine: Option<FEngine<'_>>,
+    ) -> Result<Option<Input>> {
+        let Some(engine) = engine else { return self.begin_heaps(gpu) };
+        let Channelised { frames, .. } = self.channelised(engine, None)?;
+        let rate = self.listening.stream.rate();
+        let clock = Clock { sync: self.listening.frames_sync()?, rate, step: 1 };
+        let (sockets, listening) = self.open()?;
+        let incoming = self.listening.frames(sockets, frames.clone())?;
+        let what = format!("{} of raw voltages", count(frames.shape().inputs, "input"));
+        let Some(stream) = self.stream((frames, clock), incoming, &[listening, what])? else {
+            return Ok(None);
+        };
+        let Channelised { builder, sky, shape, .. } = self.channelised(engine, stream.start())?;
+        let _ = self.ticks.set(Ticks { first: stream.first(), step: shape.hop as u64 });
+        let input = Input::raw(Box::new(stream), builder, engine.1.level(), sky)?;
+        // Soon after they came.
+        let soon = ((SOON * rate) as usize).max(2 * shape.window()).next_multiple_of(64);
+        Ok(Some(input.blocks(soon)))
+    }
+
+    fn begin_heaps(&self, gpu: Option<&Arc<dyn Gpu>>) -> Result<Option<Input>> {
         let geometry = self.geometry()?;
-        let Expected { shape, times, .. } = self.expected()?;
+        let Shape { inputs, channels, .. } = geometry.shape();
         let (clock, expected) = self.listening.clock(&geometry);
+        let (sockets, listening) = self.open()?;
+        let incoming = self.listening.heaps(sockets, &geometry, expected, &Placed::Host(gpu))?;
+        let what = format!("{} x {}", count(inputs, "input"), count(channels, "channel"));
+        let stream = self.stream((geometry, clock), incoming, &[listening, what])?;
+        let ticks = |stream: &StreamRecording| Ticks {
+            first: stream.first().wrapping_mul(clock.step),
+            step: clock.step,
+        };
+        let _ = stream.as_ref().map(|stream| self.ticks.set(ticks(stream)));
+        Ok(stream.map(|stream| Input::channels(Box::new(stream))))
+    }
+
+    /// Opens the sockets; and their addresses, in words.
+    fn open(&self) -> Result<(Vec<Socket>, String)> {
         let sockets = self.listening.open()?;
         let listening = addresses(&sockets)?;
         SERVING.store(true, Ordering::Relaxed);
-        let placed = Placed::Host(gpu);
-        let Heaps { receiver, chunks } =
-            self.listening.heaps(sockets, &geometry, expected, &placed)?;
+        Ok((sockets, listening))
+    }
+
+    /// Says where it listens to what, and waits until the stream begins; [`None`] where it ended before.
+    fn stream<S: Readable>(
+        &self,
+        (stream, clock): (S, Clock),
+        Incoming { receiver, chunks }: Incoming<S::Chunk>,
+        [listening, what]: &[String; 2],
+    ) -> Result<Option<StreamRecording<S>>> {
         let _ = self.watch.set(receiver.watch());
+        let times = self.samples(clock.interval())?;
         let length = times.map_or(String::new(), |times| format!(", {}", count(times, "time")));
-        say(format_args!(
-            "listening to {listening}, {} x {}, {} s apart{length}",
-            count(shape.inputs, "input"),
-            count(shape.channels, "channel"),
-            digits(clock.interval()),
-        ));
+        let interval = digits(clock.interval());
+        say(format_args!("listening to {listening}, {what}, {interval} s apart{length}"));
         let stop = || STOPPING.load(Ordering::Relaxed);
-        let mut stream = StreamRecording::new(receiver, geometry, clock, chunks, stop);
+        let mut stream = StreamRecording::new(receiver, stream, clock, chunks, stop);
         let silence = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();
         stream.silence(self.silence.and_then(silence));
         if !stream.begin(self.align) {
@@ -117,11 +266,22 @@ impl Live {
         let silent = self.silence.or(times.map(|_| SILENCE));
         stream.silence(silent.and_then(silence));
         stream.until(times.unwrap_or(u64::MAX));
-        Ok(Some(Input::channels(Box::new(stream))))
+        Ok(Some(stream))
     }
 
-    /// The heaps that came, and what became of them, in words.
+    /// Heaps or frames that came when there was no room for them.
+    pub fn overrun(&self) -> u64 {
+        self.watch.get().map_or(0, |watch| watch.tally().heaps(Fate::Overrun))
+    }
+
+    /// Timestamps of the times, once it has begun.
+    pub fn ticks(&self) -> Option<Ticks> {
+        self.ticks.get().copied()
+    }
+
+    /// The heaps or frames that came, and what became of them, in words.
     pub fn said(&self) -> Option<String> {
+        let unit = if self.vdif.is_given() { "frame" } else { "heap" };
         let tally = self.watch.get()?.tally();
         let others = Fate::ALL[1..].iter().filter(|fate| tally.heaps(**fate) > 0);
         let others = others.map(|fate| format!(", {} {}", tally.heaps(*fate), fate.name()));
@@ -132,7 +292,7 @@ impl Live {
         Some(format!(
             "{} in {}: {} placed{}{jumps}",
             count(tally.packets, "packet"),
-            count(Fate::ALL.iter().map(|fate| tally.heaps(*fate)).sum::<u64>(), "heap"),
+            count(Fate::ALL.iter().map(|fate| tally.heaps(*fate)).sum::<u64>(), unit),
             tally.heaps(Fate::Placed),
             others.collect::<String>(),
         ))

@@ -8,7 +8,7 @@ mod table;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use corrust::{
@@ -26,6 +26,7 @@ use self::{
 };
 use crate::cli::{
     commands::{
+        beamform::Ticks,
         correlate::{
             input::{Input, Source, completed},
             on_first,
@@ -223,7 +224,7 @@ impl InputOptions {
             }
         }
         let engine = match inner(text, "channelise", take(&mut table, "channelise"))? {
-            None if !raw.get_ref().is_empty() => {
+            None if !raw.get_ref().is_empty() && live.is_none() => {
                 let key = raw.get_ref().keys().next().expect("one key");
                 let what =
                     format!("{key}: of raw voltages, expected channelise = {{ channels = C }}");
@@ -270,11 +271,11 @@ impl InputOptions {
                     let what = format!("{key}: of files, expected none of it beside live");
                     return Err(text.error(value.span().start, what));
                 }
-                if engine.is_some() {
-                    let what = "channelise: of raw voltages, and a live stream is of channels, expected files";
-                    return Err(text.error(live.span().start, what));
+                if let Some((key, value)) = raw.get_ref().iter().next() {
+                    let what = format!("{key}: of files, expected none of it beside live");
+                    return Err(text.error(value.span().start, what));
                 }
-                Origin::Live(Box::new(text.options::<live::Live>(&live, [], [])?))
+                Origin::Live(Box::new(live::Live::read(text, live, engine.as_ref())?))
             }
         };
         let raw = text.options::<RawOptions>(&raw, [], [])?;
@@ -290,31 +291,58 @@ impl InputOptions {
         }
     }
 
+    /// The array with the channels that the F-engine makes; those of the file are of products.
+    fn coarse(&self, array: Option<&Array>) -> Result<Option<Array>> {
+        let (Some((channels, _)), Some(array)) = (&self.engine, array) else { return Ok(None) };
+        let factor = self.upchannelise.as_ref().map_or(1, FilterBank::factor);
+        array.coarse(*channels, factor).map(Some)
+    }
+
+    /// The F-engine of a stream.
+    #[cfg(feature = "serve")]
+    fn f_engine<'a>(&'a self, array: Option<&'a Array>) -> Option<live::FEngine<'a>> {
+        self.engine.as_ref().map(|(channels, engine)| (*channels, engine, array))
+    }
+
     /// Opens the recording, or waits for the stream; [`None`] of a stream that ended before anything came.
     fn open(&self, array: Option<&Array>, gpus: &[Arc<dyn Gpu>]) -> Result<Option<Input>> {
         let input = match (&self.origin, &self.engine) {
             (Origin::Files(files), None) => Input::channels(files.open()?),
             (Origin::Files(files), Some((channels, engine))) => {
-                // The array's channels are those that products are made of.
-                let factor = self.upchannelise.as_ref().map_or(1, FilterBank::factor);
-                let array = array.map(|array| array.coarse(*channels, factor)).transpose()?;
-                let input =
-                    Input::channelised(files, engine, &self.raw, *channels, array.as_ref())?;
-                match self.upchannelise.is_some() || self.flagging.flag.is_some() {
-                    true => input.recording(self.device.clone(), gpus.to_vec())?,
-                    false => input,
-                }
+                let array = self.coarse(array)?;
+                Input::channelised(files, engine, &self.raw, *channels, array.as_ref())?
             }
             #[cfg(feature = "serve")]
-            (Origin::Live(live), _) => match live.begin(gpus.first())? {
-                Some(input) => input,
-                None => return Ok(None),
-            },
+            (Origin::Live(live), _) => {
+                let coarse = self.coarse(array)?;
+                match live.begin(gpus.first(), self.f_engine(coarse.as_ref()))? {
+                    Some(input) => input,
+                    None => return Ok(None),
+                }
+            }
+        };
+        // Spectra are judged on a GPU of their own.
+        let host = self.flagging.flag.is_some() && gpus.len() != 1;
+        let input = match self.upchannelise.is_some() || host {
+            true => input.recording(self.device.clone(), gpus.to_vec())?,
+            false => input,
         };
         let Some(filter) = &self.upchannelise else { return Ok(Some(input)) };
         let Shape { inputs, channels, encoding, .. } = input.shape;
         let plan = on_first(filter.builder(inputs, channels, encoding)?, gpus)?;
         input.upchannelised(plan).map(Some)
+    }
+
+    /// Timestamps of the times of so many channels: those of a live stream, once it has begun.
+    fn ticks(&self, channels: usize) -> Ticks {
+        #[cfg(feature = "serve")]
+        if let Origin::Live(live) = &self.origin
+            && let Some(Ticks { first, step }) = live.ticks()
+        {
+            let factor = self.upchannelise.as_ref().map_or(1, FilterBank::factor) as u64;
+            return Ticks { first, step: step.saturating_mul(factor) };
+        }
+        Ticks::of(channels)
     }
 
     /// Times that are worked on at a time; those of a live stream, of that interval, soon after they came.
@@ -336,13 +364,36 @@ impl InputOptions {
         }
     }
 
+    /// Names the products that a live stream was too fast for, by the time that they took.
+    fn warn_of_overrun(&self, took: &[(String, Duration)]) {
+        #[cfg(not(feature = "serve"))]
+        let _ = took;
+        #[cfg(feature = "serve")]
+        if let Origin::Live(live) = &self.origin
+            && live.overrun() > 0
+        {
+            let all = took.iter().map(|(_, time)| time.as_secs_f64()).sum::<f64>().max(1e-9);
+            let mut shares: Vec<_> = took.iter().map(|(name, time)| (time, name)).collect();
+            shares.sort_unstable_by(|a, b| b.cmp(a));
+            let share = |(time, name): &(&Duration, &String)| {
+                format!("{name} {:.0} %", 100.0 * time.as_secs_f64() / all)
+            };
+            warn(format_args!(
+                "the stream is too fast for these products, and samples are missing from all of them; of the time they took {}",
+                shares.iter().map(share).collect::<Vec<_>>().join(", ")
+            ));
+        }
+    }
+
     /// Samples that are expected, where they are told without the recording: a live stream.
-    fn expected(&self) -> Result<Option<Expected>> {
+    fn expected(&self, array: Option<&Array>) -> Result<Option<Expected>> {
         match &self.origin {
             Origin::Files(_) => Ok(None),
             #[cfg(feature = "serve")]
             Origin::Live(live) => {
-                let Expected { shape, interval, times } = live.expected()?;
+                let coarse = self.coarse(array)?;
+                let expected = live.expected(self.f_engine(coarse.as_ref()))?;
+                let Expected { shape, interval, times } = expected;
                 let Some(filter) = &self.upchannelise else {
                     return Ok(Some(Expected { shape, interval, times }));
                 };
@@ -418,7 +469,7 @@ impl<'a> Plan<'a> {
 
         let array = input.array.as_deref().map(Array::read).transpose()?;
         let gpus = input.device.open()?;
-        let place = |shape, recorded, interval| products::Place {
+        let place = |shape: Shape, recorded, interval| products::Place {
             device: &input.device,
             gpus: &gpus,
             shape,
@@ -429,6 +480,7 @@ impl<'a> Plan<'a> {
             raw: false,
             array: None,
             source: input.files().first().map_or(Path::new("live"), PathBuf::as_path),
+            ticks: input.ticks(shape.channels),
         };
         let loads = |place: &products::Place<'_>| -> Result<Vec<String>> {
             let load = |(table, request): &(_, Request)| {
@@ -454,7 +506,7 @@ impl<'a> Plan<'a> {
             let said = vec![describe(shape, place.recorded, interval)];
             Ok([said, loads(place)?, memory.into_iter().collect()].concat())
         };
-        let expected = input.expected()?;
+        let expected = input.expected(array.as_ref())?;
         if let Some(Expected { shape, interval, times }) = expected {
             if plan.is_none() && times.is_none() {
                 let what = "live: expected seconds or times, as no signal ends it here";
@@ -465,6 +517,7 @@ impl<'a> Plan<'a> {
             let interval = Some(interval);
             let place = products::Place {
                 by_input: true,
+                raw: input.engine.is_some(),
                 array: array.as_ref(),
                 ..place(shape, recorded, interval)
             };
@@ -513,15 +566,21 @@ impl<'a> Plan<'a> {
         let at_once = input.at_once(&shape, pace);
         let pieces = match recording.source {
             Source::Channels(recording) => {
-                let (recording, found) = input.flagging.over(recording, gpus.first(), recorded)?;
-                let whole = found.as_ref().filter(|_| expected.is_none());
-                let at_once = whole.map_or(at_once, |judged: &Judged| judged.block_times);
+                let (pieces, found) = input.flagging.pieces(recording, &gpus, at_once, recorded)?;
                 judged = found;
-                Pieces::over(recording, at_once)
+                pieces
             }
             Source::Raw(raw) => {
                 let (voltages, engine) = raw.on(input.device.clone(), gpus.clone())?;
-                Pieces::channelised(voltages, engine)?
+                let pieces = Pieces::channelised(voltages, engine)?;
+                match (input.flagging.flag, &gpu) {
+                    (Some(_), Some(gpu)) => {
+                        let (pieces, found) = input.flagging.on_gpu(pieces, gpu, at_once)?;
+                        judged = Some(found);
+                        pieces
+                    }
+                    _ => pieces,
+                }
             }
         };
         let mut done = 0;
@@ -529,7 +588,9 @@ impl<'a> Plan<'a> {
             done = progress.done;
             bar.set(done);
         });
-        let mut observation = Observation::over(pieces, gpu);
+        let mut took: Vec<(String, Duration)> = Vec::new();
+        let mut observation =
+            Observation::over(pieces, gpu).timed(|name, time| took.push((name.to_owned(), time)));
         let mut made: Vec<Made> = Vec::new();
         for (table, request) in &requests {
             let found = request.begin(&place, &mut observation);
@@ -537,6 +598,7 @@ impl<'a> Plan<'a> {
         }
         let faults = observation.run(|name, error| warn(format_args!("{name}: {error}")))?;
         drop(bar);
+        input.warn_of_overrun(&took);
         if expected.is_some() && done < recorded && recorded < u64::MAX {
             warn(format_args!("the stream ended after {done} of {}", count(recorded, "time")));
         }

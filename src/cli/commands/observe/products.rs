@@ -2,7 +2,8 @@
 
 use std::{
     cell::RefCell,
-    fs,
+    fs::{self, File},
+    io::Write,
     num::NonZeroU64,
     ops::Range,
     path::{Path, PathBuf},
@@ -17,6 +18,7 @@ use corrust::{
     correlate::{Shape, baselines, useful_operations},
     device::Gpu,
     format::{
+        Timestamp,
         array::{Array, Channels, Stokes},
         npy::{Dtype, Reader, Writer},
     },
@@ -81,6 +83,9 @@ pub struct BeamTable {
     /// Takes weights and shifts anew whenever their files change.
     #[arg(long)]
     steer: bool,
+    /// File of the changes, a line of JSON each.
+    #[arg(long, value_parser = output(), requires = "steer")]
+    changes: Option<PathBuf>,
 }
 
 /// Spectra of the inputs, and their file.
@@ -137,6 +142,8 @@ pub struct Place<'a> {
     pub array: Option<&'a Array>,
     /// A file of the recording.
     pub source: &'a Path,
+    /// Timestamps of beams that are sent.
+    pub ticks: beams::Ticks,
 }
 
 /// Times that loads are told of, and their unit: those of a second of a stream that a signal ends.
@@ -260,8 +267,9 @@ impl Request {
             Self::Visibilities(options) => {
                 [&options.output].into_iter().chain(&options.counts).cloned().collect()
             }
-            Self::Beams(BeamTable { beams: options, .. }) => {
+            Self::Beams(BeamTable { beams: options, changes, .. }) => {
                 let mut names = options.names(&Reader::open(&options.weights)?)?;
+                names.extend(changes.clone());
                 names.extend(options.incoherent.iter().chain(&options.clipped).cloned());
                 names
             }
@@ -518,10 +526,10 @@ impl BeamOptions {
     /// The plan for the recording, and its shape.
     fn begin(&self, place: &Place<'_>) -> Result<(Beamformer, beamform::Shape)> {
         let weights = Reader::open(&self.weights)?;
-        if place.recorded == u64::MAX && (!self.is_dated() || self.incoherent.is_some()) {
+        if place.recorded == u64::MAX && (!self.is_endless() || self.incoherent.is_some()) {
             return Err(Error::invalid(
                 "beams of a stream that a signal ends: expected seconds or times in live, or a filterbank file, \
-                 GUPPI RAW or VDIF, which may have any length",
+                 GUPPI RAW, VDIF or SPEAD, which may have any length",
             ));
         }
         let Shape { inputs, channels, encoding, .. } = place.shape;
@@ -553,15 +561,34 @@ struct Steering {
     source: PathBuf,
     /// When and how long the files were at the last look.
     seen: Seen,
+    /// File of the changes.
+    changes: Option<(PathBuf, File)>,
 }
 
 type Seen = [Option<(SystemTime, u64)>; 2];
 
 impl Steering {
-    fn of(name: &str, options: &BeamOptions, source: &Path) -> Self {
-        let options = options.clone();
+    fn of(table: &BeamTable, name: &str, source: &Path) -> Result<Self> {
+        let options = table.beams.clone();
+        let create = |path: &PathBuf| {
+            let file = File::create(path).map_err(Error::io(path, "create"))?;
+            Ok((path.clone(), file))
+        };
+        let changes = table.changes.as_ref().map(create).transpose()?;
         let seen = Self::see(&options);
-        Self { name: name.to_owned(), options, source: source.to_owned(), seen }
+        Ok(Self { name: name.to_owned(), options, source: source.to_owned(), seen, changes })
+    }
+
+    /// Writes down that other weights hold from a time on.
+    fn write_down(&mut self, start: u64) -> Result<()> {
+        let Some((path, file)) = &mut self.changes else { return Ok(()) };
+        let line = serde_json::json!({
+            "time": start,
+            "weights": self.options.weights,
+            "shifts": self.options.shifts,
+            "taken": Timestamp::now().to_string(),
+        });
+        writeln!(file, "{line}").map_err(Error::io(path, "write"))
     }
 
     fn see(options: &BeamOptions) -> Seen {
@@ -586,7 +613,10 @@ impl Steering {
                 plan.set_shifts(&shifts)
             });
         match found {
-            Ok(()) => say(format_args!("{}: new weights from time {start} on", self.name)),
+            Ok(()) => {
+                say(format_args!("{}: new weights from time {start} on", self.name));
+                self.write_down(start)?;
+            }
             Err(error) => warn(format_args!("{}: {error}; the weights stay", self.name)),
         }
         Ok(())
@@ -594,22 +624,23 @@ impl Steering {
 }
 
 fn add_beams(
-    BeamTable { beams: options, steer }: &BeamTable,
+    table: &BeamTable,
     name: &str,
     place: &Place<'_>,
     observation: &mut Observation<'_>,
 ) -> Result<Finish> {
+    let BeamTable { beams: options, steer, .. } = table;
     let array = place.array.filter(|_| options.array.is_some());
     if options.is_dated() && array.is_none() {
         return Err(needs_array(&options.output));
     }
     let names = options.names(&Reader::open(&options.weights)?)?;
     let (plan, shape) = options.begin(place)?;
-    let times = place.recorded as usize;
-    let outputs = beams::Outputs::create(options, &shape, times, array, &names)?;
+    let length = (place.recorded as usize, place.ticks);
+    let outputs = beams::Outputs::create(options, &shape, length, array, &names)?;
     let files = Shared::new(outputs);
     let theirs = files.clone();
-    let mut steering = steer.then(|| Steering::of(name, options, place.source));
+    let mut steering = steer.then(|| Steering::of(table, name, place.source)).transpose()?;
     let beams = BeamsOf::new(plan, move |start, beams, times| {
         theirs.with(|outputs| match beams {
             Some(beams) => outputs.write(start as usize, beams),

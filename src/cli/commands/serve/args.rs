@@ -10,6 +10,7 @@ use corrust::autocorrelate::Scheme;
 
 use crate::cli::options::{
     engine::Engine,
+    flagging::Flagging,
     listening::Listening,
     place::Place,
     run_files::{input, output},
@@ -39,7 +40,10 @@ use crate::cli::options::{
     after_help = EXAMPLES,
     allow_negative_numbers = true,
     mut_group("Engine", |group| group.requires("channelise")),
-    mut_arg("start", |arg| arg.hide(true).conflicts_with("vdif"))
+    mut_arg("start", |arg| arg.hide(true).conflicts_with("vdif")),
+    mut_arg("flag", |arg| arg.conflicts_with_all(["vdif", "counts"])),
+    mut_arg("kurtosis", |arg| arg.hide(true)),
+    mut_arg("flags", |arg| arg.hide(true))
 )]
 pub struct Args {
     #[command(flatten)]
@@ -78,6 +82,8 @@ pub struct Args {
     pub counts: CountArgs,
     #[command(flatten)]
     pub engine: Engine,
+    #[command(flatten)]
+    pub flagging: Flagging,
 }
 
 const EXAMPLES: &str = "\
@@ -85,6 +91,7 @@ Examples:
   corrust serve                                     what corrust send sends; see http://127.0.0.1:8148
   corrust serve --listen 239.1.2.0+3:7148 --interface 10.0.0.2 --fengs 64 --channels 256 --first-channel 512 \\
       --rate 1712MHz --step 8192 --sync 2026-03-01T04:00:00 --seconds 8 -o live/vis.uvh5 --array array.json
+  corrust serve --flag sk --sk-times 512            what is no noise is missing
   corrust serve --vdif 0-7 --rate 64MHz --channelise 1024 --level -o live/vis.npy
   corrust serve --counts 1024 --dwell 1.6us -o live/g.csv --file-dumps 10    what corrust send --counts 1024 sends";
 

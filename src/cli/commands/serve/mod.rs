@@ -23,8 +23,8 @@ use corrust::{
         array::{self, Array},
     },
     live::{
-        Channels, Clock, Fate, Files, Frames, Integrator, LiveDump, Passed, RawChunk, Receiver,
-        Socket, Spectra, Window, Words,
+        Channels, Clock, Fate, Files, Frames, Geometry, Integrator, Judged, LiveDump, Passed,
+        RawChunk, Receiver, Socket, Spectra, Words,
     },
     serve::{About, Board, start},
 };
@@ -34,16 +34,13 @@ use crate::cli::commands::correlate::input::complete;
 use crate::cli::options::engine::{Known, Raw, correlated};
 use crate::cli::options::files::UVH5;
 use crate::cli::options::given;
-use crate::cli::options::listening::{Heaps, Listening, Placed, addresses, waiting};
+use crate::cli::options::listening::{Incoming, Listening, Placed, addresses};
 use crate::cli::options::run_files::ending;
 use crate::cli::options::selection::Timing;
 use crate::cli::options::stream::{Made, in_chunks};
 use crate::cli::terminal::numbers::{count, digits};
 use crate::cli::terminal::say::say;
 use crate::cli::terminal::signals::{SERVING, STOPPING};
-
-/// Origin of VDIF's times: its first reference epoch.
-const VDIF_SYNC: &str = "2000-01-01";
 
 /// Times of the longest delay of an input: a live stream's have to be held.
 const LONGEST_SHIFT: u64 = 1 << 24;
@@ -86,10 +83,7 @@ impl Args {
             self.engine
                 .refuse_sky_but_for("--delays, --gate-period, or --array for UVH5", dated)?;
         }
-        let sync = match self.listening.sync {
-            Some(sync) => sync,
-            None => format::moment(VDIF_SYNC)?,
-        };
+        let sync = self.listening.frames_sync()?;
         match self.vdif.frames(self.listening.stream.rate(), sync)? {
             Some((Made::Channels(channels), frames)) => self.serve_frames(channels, frames, sync),
             Some((Made::Bits(encoding), frames)) => self.serve_bits(encoding, frames, sync),
@@ -101,7 +95,15 @@ impl Args {
     fn serve_heaps(self) -> Result<()> {
         let integration =
             self.integration(self.listening.stream.interval(self.listening.channels))?;
-        let geometry = self.listening.geometry(integration)?;
+        let mut geometry = self.listening.geometry(integration)?;
+        let judged = self.flagging.block_times();
+        if let Some(block_times) = judged {
+            given::refuse(
+                &["kurtosis", "flags"],
+                "a service writes no such files, expected corrust observe",
+            )?;
+            in_blocks(&mut geometry, block_times)?;
+        }
         let array = self.array()?;
         let (clock, expected) = self.listening.clock(&geometry);
         let gates = self.gates(&clock, geometry.channels, array.as_ref())?;
@@ -121,10 +123,41 @@ impl Args {
             gpus => Placed::Host(gpus.first()),
         };
         let heaps = self.listening.heaps(sockets, &geometry, expected, &placed)?;
-        let Heaps { receiver, chunks: (spent, passed) } = heaps;
-        let integrator = gated(Integrator::new(correlator, geometry, integration)?, gates);
-        Live { about, files, http, listening, integrator, receiver, spent, passed, integration }
-            .serve()
+        let Incoming { receiver, chunks: (spent, passed) } = heaps;
+        match judged {
+            None => {
+                let integrator = gated(Integrator::new(correlator, geometry, integration)?, gates);
+                Live {
+                    about,
+                    files,
+                    http,
+                    listening,
+                    integrator,
+                    receiver,
+                    spent,
+                    passed,
+                    integration,
+                }
+                .serve()
+            }
+            Some(block_times) => {
+                let judge = self.flagging.judge(about.shape.encoding)?;
+                let judged = Judged::new(geometry, judge, block_times, &gpus)?;
+                let integrator = gated(Integrator::judged(correlator, judged, integration)?, gates);
+                Live {
+                    about,
+                    files,
+                    http,
+                    listening,
+                    integrator,
+                    receiver,
+                    spent,
+                    passed,
+                    integration,
+                }
+                .serve()
+            }
+        }
     }
 
     /// Serves frames of VDIF, which an F-engine makes `channels` channels of.
@@ -319,6 +352,17 @@ impl Args {
     }
 }
 
+/// Has chunks be whole blocks of so many times.
+fn in_blocks(geometry: &mut Geometry, block_times: usize) -> Result<()> {
+    // The least number of heaps whose times are whole blocks.
+    let mut heaps = 1_usize;
+    while heaps < block_times && !(heaps * geometry.heap_times).is_multiple_of(block_times.max(1)) {
+        heaps += 1;
+    }
+    geometry.chunk_heaps = geometry.chunk_heaps.next_multiple_of(heaps);
+    geometry.check()
+}
+
 /// An integrator that is fed with gates, if there are any.
 fn gated<C: Channels>(integrator: Integrator<C>, gates: Option<Folding>) -> Integrator<C> {
     match gates {
@@ -336,13 +380,9 @@ fn serve_chunks<C: Channels<Chunk = RawChunk>>(
     integrator: Integrator<C>,
     integration: u64,
 ) -> Result<()> {
-    let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
-    for _ in 0..frames.window + waiting(frames.chunk_bytes()) {
-        let _ = spent.send(RawChunk::new(&frames)?);
-    }
     SERVING.store(true, Ordering::Relaxed);
     let listening = addresses(&sockets)?;
-    let receiver = options.pin(Receiver::frames(sockets, Window::of(frames, empty, sender))?)?;
+    let Incoming { receiver, chunks: (spent, passed) } = options.frames(sockets, frames)?;
     Live { about, files, http, listening, integrator, receiver, spent, passed, integration }.serve()
 }
 
@@ -396,6 +436,10 @@ impl<C: Channels> Live<C> {
             }
         }
         integrator.end(end, &mut done)?;
+        if let Some([flagged, judged]) = integrator.flagged() {
+            let judged = count(judged, "block");
+            say(format_args!("flagged {flagged} of {judged} of an input's channel"));
+        }
         if let Some(files) = &mut files {
             faults.said(files.finish());
             board.dumps.written.store(files.written(), Ordering::Relaxed);

@@ -1,0 +1,349 @@
+//! Samples on a GPU that are judged there.
+
+use std::sync::Arc;
+
+use super::{
+    judge::Judge,
+    plan::{Builder, Kurtosis},
+    sums::Sums,
+};
+use crate::{
+    device::{
+        gpu::{Gpu, Rows, Stream},
+        memory::Buffer,
+    },
+    error::{Error, Result},
+    layout::Layout,
+    samples::{
+        extents::{Extents, Memory, Strides},
+        gather::zero_rows,
+        missing::Missing,
+        shape::Shape,
+        view::Samples,
+    },
+};
+
+/// Samples that are brought to a GPU once: whole blocks of times are put together there and judged, and flagged ones become
+/// zero where they lie. There is room for two stretches of times, of which one is filled while the other is used.
+///
+/// ```
+/// use corrust_host::{
+///     Device, Encoding, Layout,
+///     kurtosis::{Judge, Stage},
+///     samples::{Samples, Shape},
+/// };
+///
+/// let gpu = Device::Sim.open()?.expect("the simulator is a GPU");
+/// let shape = Shape { inputs: 1, channels: 1, encoding: Encoding::Ci8, layout: Layout::Tcn };
+/// let judge = Judge::new(Encoding::Ci8, 0.001)?;
+/// let mut stage = Stage::new(&gpu, shape, judge, 16, 32)?;
+///
+/// // A carrier for 20 times, silence for 12.
+/// let samples = [[[30_i8, 40]; 20].concat(), vec![0; 24]].concat();
+/// stage.begin()?;
+/// stage.put(&Samples::new(&samples[..], Encoding::Ci8, Layout::Tcn, 1, 1)?)?;
+/// stage.close();
+/// let (sums, flagged) = stage.judge()?;
+/// assert_eq!(sums.values.as_slice(), Some(&[16, 16 * 2500, 16 * 6250000, 16, 4 * 2500, 4 * 6250000][..]));
+/// assert_eq!(flagged[0].times, 0..16);
+/// assert_eq!(stage.view().gaps().count(), flagged.len());
+/// # Ok::<(), corrust_host::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Stage {
+    gpu: Arc<dyn Gpu>,
+    kurtosis: Kurtosis,
+    judge: Judge,
+    shape: Shape,
+    /// Most times.
+    room_times: usize,
+    rooms: [Room; 2],
+    /// Number of the room that is filled, and of the one that was closed last.
+    now: usize,
+    closed: usize,
+    /// Whether host memory may still be read.
+    lent: bool,
+}
+
+/// Memory for samples, and the stream of the work on them.
+#[derive(Debug)]
+struct Room {
+    stream: Stream,
+    buffer: Buffer,
+    times: usize,
+    missing: Vec<Missing>,
+}
+
+impl Stage {
+    /// Room for `most` times, at least 1, rounded up to whole blocks of `block_times`.
+    ///
+    /// # Errors
+    /// As for [`Builder::build`]; the device's own.
+    pub fn new(
+        gpu: &Arc<dyn Gpu>,
+        shape: Shape,
+        judge: Judge,
+        block_times: usize,
+        most: usize,
+    ) -> Result<Self> {
+        let plan: Builder = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
+        let kurtosis = plan.gpu(Some(gpu.clone())).build()?;
+        let room_times = most.max(1).next_multiple_of(block_times);
+        let room = || {
+            let buffer = Buffer::new(gpu, 0)?;
+            let stream = gpu.create_stream()?;
+            Ok::<_, Error>(Room { stream, buffer, times: 0, missing: Vec::new() })
+        };
+        Ok(Self {
+            gpu: gpu.clone(),
+            kurtosis,
+            judge,
+            shape,
+            room_times,
+            rooms: [room()?, room()?],
+            now: 0,
+            closed: 0,
+            lent: false,
+        })
+    }
+
+    /// Shape of the samples.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Times of a block.
+    pub fn block_times(&self) -> usize {
+        self.kurtosis.block_times()
+    }
+
+    /// Number of times so far.
+    pub fn times(&self) -> usize {
+        self.rooms[self.now].times
+    }
+
+    /// Number of times that there is room for.
+    pub fn left(&self) -> usize {
+        self.room_times - self.times()
+    }
+
+    /// Begins a stretch; the one before stays until it is called twice.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn begin(&mut self) -> Result<()> {
+        self.now ^= 1;
+        let bytes = self.shape.bytes(self.room_times);
+        let room = &mut self.rooms[self.now];
+        room.times = 0;
+        room.missing.clear();
+        if room.buffer.bytes() < bytes {
+            self.gpu.wait(room.stream)?;
+            room.buffer.reserve(bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the stretch: it is the one to be [judged](Self::judge), and [seen](Self::view), while another may begin.
+    pub fn close(&mut self) {
+        self.closed = self.now;
+    }
+
+    /// Waits until host memory is read no more.
+    ///
+    /// # Errors
+    /// The device's own.
+    pub fn settle(&mut self) -> Result<()> {
+        match std::mem::take(&mut self.lent) {
+            true => self.rooms.iter().try_for_each(|room| self.gpu.wait(room.stream)),
+            false => Ok(()),
+        }
+    }
+
+    /// Rows of `times` times from the next on, `from_pitch` bytes apart where they come from, `from` on.
+    fn rows(&self, times: usize, from_pitch: usize) -> Rows {
+        let size = self.shape.encoding.bytes();
+        let step = self.shape.bytes_per_time();
+        match self.shape.layout {
+            Layout::Tcn => Rows { to: self.times() * step, ..Rows::one(times * step) },
+            Layout::Cnt => Rows {
+                from: 0,
+                from_pitch,
+                to: self.times() * size,
+                to_pitch: self.room_times * size,
+                width: times * size,
+                count: self.shape.channels * self.shape.inputs,
+            },
+        }
+    }
+
+    /// Whether rows of samples are equally far apart, in the order of the layout.
+    fn is_regular(&self, samples: &Samples<'_>) -> bool {
+        let (Extents { channels, inputs, times }, strides) = (samples.extents(), samples.strides());
+        let row = samples.row_stride();
+        match self.shape.layout {
+            Layout::Tcn => samples.is_dense(Layout::Tcn),
+            Layout::Cnt => {
+                (times == 1 || strides.time == samples.element().bytes())
+                    && (channels == 1 || strides.channel == inputs * row)
+            }
+        }
+    }
+
+    /// Adds samples of further times, in host memory or the GPU's. They may be used again when it returns, of a GPU in the order
+    /// of their stream.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for samples of another shape, or more than there is [room](Self::left) for; the device's own.
+    pub fn put(&mut self, samples: &Samples<'_>) -> Result<()> {
+        // SAFETY: nothing is read after the wait.
+        unsafe { self.put_ahead(samples)? };
+        self.settle()
+    }
+
+    /// [`put`](Self::put) that does not wait.
+    ///
+    /// # Safety
+    /// Samples in host memory stay as they are until the stage has [settled](Self::settle), or is gone.
+    ///
+    /// # Errors
+    /// As for [`put`](Self::put).
+    pub unsafe fn put_ahead(&mut self, samples: &Samples<'_>) -> Result<()> {
+        let Extents { channels, inputs, times } = samples.extents();
+        let Shape { encoding, layout, .. } = self.shape;
+        if (channels, inputs) != (self.shape.channels, self.shape.inputs)
+            || samples.element() != encoding.into()
+            || times > self.left()
+        {
+            return Err(Error::invalid(format!(
+                "{times} times of {inputs} inputs and {channels} channels of {}: expected at most {} of {} inputs and {} \
+                 channels of {encoding}",
+                samples.element(),
+                self.left(),
+                self.shape.inputs,
+                self.shape.channels
+            )));
+        }
+        if times == 0 {
+            return Ok(());
+        }
+        let (stream, to) = (self.rooms[self.now].stream, self.rooms[self.now].buffer.address());
+        let rows = self.rows(times, samples.row_stride());
+        let gaps: Vec<Missing> = samples.gaps().collect();
+        match samples.memory() {
+            Memory::Device(slice) if self.is_regular(samples) => {
+                slice.check(&self.gpu)?;
+                self.gpu.order(slice.stream(), stream)?;
+                // SAFETY: the room has place for as many times; the samples reach as far as their strides lead.
+                unsafe { self.gpu.copy_rows(stream, to, slice.address(), &rows)? };
+                self.gpu.order(stream, slice.stream())?;
+                if !samples.is_ready() {
+                    self.clear(&gaps)?;
+                }
+            }
+            Memory::Host(bytes) if self.is_regular(samples) && samples.is_ready() => {
+                self.lent = true;
+                // SAFETY: as above; the caller's promise.
+                unsafe { self.gpu.copy_in(stream, to, bytes, &rows)? };
+            }
+            _ => {
+                let bytes = samples.gather_from(&self.gpu, layout)?;
+                let rows = self.rows(times, times * encoding.bytes());
+                // SAFETY: as above.
+                unsafe { self.gpu.copy_in(stream, to, &bytes, &rows)? };
+                self.gpu.wait(stream)?;
+            }
+        }
+        let room = &mut self.rooms[self.now];
+        let first = room.times;
+        room.missing.extend(gaps.into_iter().map(|gap| {
+            let times = gap.times.start + first..gap.times.end + first;
+            Missing { times, ..gap }
+        }));
+        room.times += times;
+        Ok(())
+    }
+
+    /// Adds times of which all is missing.
+    ///
+    /// # Errors
+    /// The device's own.
+    ///
+    /// # Panics
+    /// When there is no [room](Self::left) for so many.
+    pub fn lose(&mut self, times: usize) -> Result<()> {
+        assert!(times <= self.left(), "{times} times");
+        let Shape { channels, inputs, .. } = self.shape;
+        self.clear(&[Missing { times: 0..times, channels: 0..channels, inputs: 0..inputs }])?;
+        let room = &mut self.rooms[self.now];
+        room.missing.push(Missing::times(room.times..room.times + times));
+        room.times += times;
+        Ok(())
+    }
+
+    /// Gives samples the value zero; their times are counted from the next on.
+    fn clear(&self, gaps: &[Missing]) -> Result<()> {
+        let Shape { channels, inputs, encoding, layout } = self.shape;
+        let counts = match layout {
+            Layout::Tcn => [channels, inputs],
+            Layout::Cnt => [inputs, self.room_times],
+        };
+        let Room { stream, buffer, times: first, .. } = &self.rooms[self.now];
+        for gap in gaps {
+            let times = gap.times.start + first..gap.times.end + first;
+            let gap = Missing { times, ..gap.clone() };
+            for zeros in zero_rows(&gap, layout, None, counts, encoding.bytes()) {
+                let rows = Rows { to: zeros.first, to_pitch: zeros.pitch, ..Rows::one(0) };
+                let rows = Rows { width: zeros.width, count: zeros.rows, ..rows };
+                // SAFETY: the samples are within the room.
+                unsafe {
+                    self.gpu.set_rows(*stream, buffer.address(), &rows, encoding.zero()[0])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges the stretch that was [closed](Self::close) last, once: samples that are flagged become zero and missing. Returns sums,
+    /// and what is flagged. The last block may be shorter than others.
+    ///
+    /// # Errors
+    /// The device's own.
+    pub fn judge(&mut self) -> Result<(Sums, Vec<Missing>)> {
+        let Self { kurtosis, judge, shape, room_times, rooms, closed, .. } = self;
+        let view = rooms[*closed].view(shape, *room_times);
+        let sums = kurtosis.sums(view)?;
+        let flagged = judge.flagged(&sums);
+        if !flagged.is_empty() {
+            // SAFETY: nobody else uses the room's samples before they are judged.
+            unsafe { kurtosis.clear(&view, &flagged)? };
+        }
+        rooms[*closed].missing.extend(flagged.iter().cloned());
+        Ok((sums, flagged))
+    }
+
+    /// The samples of the stretch that was [closed](Self::close) last, in the GPU's memory; missing ones are zero there.
+    pub fn view(&self) -> Samples<'_> {
+        self.rooms[self.closed].view(&self.shape, self.room_times)
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // Host memory may still be on its way.
+        let _ = self.settle();
+    }
+}
+
+impl Room {
+    /// The samples, where there is room for those of `room_times` times.
+    fn view(&self, shape: &Shape, room_times: usize) -> Samples<'_> {
+        let Shape { channels, inputs, encoding, layout } = *shape;
+        let extents = Extents { channels, inputs, times: room_times };
+        let strides = Strides::dense(layout, extents, encoding.into());
+        let slice = self.buffer.slice().on(self.stream);
+        let samples = Samples::strided(slice, encoding, extents, strides);
+        let samples = samples.expect("the room holds them").missing_zeroed(&self.missing);
+        samples.times(0..self.times)
+    }
+}

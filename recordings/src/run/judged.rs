@@ -1,0 +1,281 @@
+//! Samples that are judged on a GPU, on their way to plans there.
+
+use std::ops::Range;
+
+use corrust_host::{
+    Result, Samples,
+    kurtosis::{Stage, Sums},
+    samples::{Missing, Shape, missing_within},
+};
+use ndarray::Array4;
+
+use super::{
+    blocks::Blocks,
+    flagged::Tell,
+    pieces::{Pieces, Source},
+};
+
+/// Pieces that are brought to a GPU, put together in whole blocks of times, and judged there.
+struct Judged {
+    /// Before the pieces, whose memory it reads until it is gone.
+    stage: Stage,
+    pieces: Pieces<'static>,
+    tell: Tell,
+    /// Times of a long gap that have not been handed out.
+    gap: u64,
+    /// A stretch that is filled already: times of the gap before it, and its own.
+    ahead: Option<(u64, usize)>,
+}
+
+impl Pieces<'_> {
+    /// The samples of `pieces` in the memory of a GPU, where blocks of times are judged by their spectral kurtosis: flagged ones
+    /// are missing, and zero. Samples reach the GPU once, for all plans there. Blocks are counted from the first time.
+    ///
+    /// `tell` is given the sums of each stretch of times, and what is flagged, counted from its first time, before the samples
+    /// are handed on.
+    #[must_use]
+    pub fn judged(
+        pieces: Pieces<'static>,
+        stage: Stage,
+        tell: impl FnMut(&Sums, &[Missing]) -> Result<()> + Send + 'static,
+    ) -> Self {
+        let (shape, recorded, at_once) = (*stage.shape(), pieces.end(), stage.left());
+        let judged = Judged { stage, pieces, tell: Box::new(tell), gap: 0, ahead: None };
+        Self::of(Source::Begun(Box::new(judged)), shape, recorded, at_once)
+    }
+}
+
+impl Judged {
+    /// Tells of so many times of a gap, whole blocks, whose sums are of nothing.
+    fn pass(&mut self, gap: u64) -> Result<()> {
+        let (times, Shape { channels, inputs, .. }) =
+            (self.stage.block_times(), *self.stage.shape());
+        for _ in 0..gap / times as u64 {
+            let values = Array4::zeros((1, channels, inputs, 3));
+            (self.tell)(&Sums { values, block_times: times, times }, &[])?;
+        }
+        Ok(())
+    }
+
+    /// Fills a stretch: times of whole blocks of a gap before it, and its own; none of either at the end.
+    fn fill(&mut self) -> Result<(u64, usize)> {
+        let (block, mut passed) = (self.stage.block_times(), 0);
+        self.stage.begin()?;
+        while self.stage.left() > 0 {
+            if self.gap > 0 {
+                let begun = self.stage.times() % block;
+                if self.stage.times() == 0 {
+                    let whole = self.gap / block as u64 * block as u64;
+                    passed += whole;
+                    self.gap -= whole;
+                } else if begun == 0 && self.gap >= block as u64 {
+                    break;
+                }
+                let lost = self.gap.min((block - begun) as u64);
+                self.stage.lose(lost as usize)?;
+                self.gap -= lost;
+                continue;
+            }
+            self.stage.settle()?;
+            match self.pieces.next_piece(self.stage.left() as u64)? {
+                None => break,
+                Some(piece) => match piece.samples {
+                    // SAFETY: a piece stays until the next one is asked for, before which the stage settles, and as long as
+                    // the pieces, which the stage is dropped before.
+                    Some(samples) => unsafe { self.stage.put_ahead(&samples)? },
+                    None => self.gap = piece.times,
+                },
+            }
+        }
+        Ok((passed, self.stage.times()))
+    }
+}
+
+impl Blocks<Shape> for Judged {
+    fn next_block(&mut self) -> Result<Option<(u64, usize)>> {
+        let (passed, times) = match self.ahead.take() {
+            Some(filled) => filled,
+            None => self.fill()?,
+        };
+        self.pass(passed)?;
+        if times == 0 {
+            return Ok((passed > 0).then_some((passed, 0)));
+        }
+        self.stage.close();
+        // Of files the next samples come while these are judged and used; a stream may be long in coming.
+        if self.pieces.recorded() < u64::MAX {
+            self.ahead = Some(self.fill()?);
+        }
+        let (sums, flagged) = self.stage.judge()?;
+        (self.tell)(&sums, &flagged)?;
+        Ok(Some((passed, times)))
+    }
+
+    fn missing_within(&self, range: &Range<usize>) -> usize {
+        let gaps: Vec<Missing> = self.stage.view().gaps().collect();
+        missing_within(&gaps, range)
+    }
+
+    fn view(&self, _: &Shape, range: Range<usize>) -> Samples<'_> {
+        self.stage.view().times(range)
+    }
+
+    fn clipped(&self) -> Result<Vec<u64>> {
+        self.pieces.clipped()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use corrust_host::{
+        Device, Encoding, Layout,
+        kurtosis::{Judge, Kurtosis},
+    };
+
+    use super::*;
+    use crate::{
+        formats::{Block, Recording},
+        run::Flagged,
+    };
+
+    /// Numbers of 3 inputs and 2 channels, with a carrier in some, and a gap.
+    struct Noise {
+        shape: Shape,
+        times: u64,
+        next: u64,
+        gap: Range<u64>,
+    }
+
+    impl Noise {
+        fn sample(&self, time: u64, channel: usize, input: usize) -> u8 {
+            let mixed =
+                (time * 6 + (channel * 3 + input) as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let noise = (mixed >> 33).wrapping_mul(mixed >> 11) as u8;
+            match (channel, input, time % 96) {
+                (1, 0 | 1, 32..64) => 0x44,
+                _ => noise & 0x77,
+            }
+        }
+    }
+
+    impl Recording for Noise {
+        fn shape(&self) -> Shape {
+            self.shape
+        }
+
+        fn times(&self) -> u64 {
+            self.times
+        }
+
+        fn interval(&self) -> Option<f64> {
+            None
+        }
+
+        fn gaps(&self) -> &[Range<u64>] {
+            std::slice::from_ref(&self.gap)
+        }
+
+        fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
+            let times = (self.times - self.next).min(times as u64) as usize;
+            block.reset(&self.shape, times)?;
+            let Shape { channels, inputs, layout, .. } = self.shape;
+            let mut lost = None::<Range<usize>>;
+            for time in 0..times {
+                let absolute = self.next + time as u64;
+                let gone = self.gap.contains(&absolute);
+                if gone {
+                    lost = Some(lost.map_or(time, |lost| lost.start)..time + 1);
+                }
+                for channel in 0..channels {
+                    for input in 0..inputs {
+                        let row = channel * inputs + input;
+                        let at = match layout {
+                            Layout::Tcn => time * channels * inputs + row,
+                            Layout::Cnt => row * times + time,
+                        };
+                        let sample = self.sample(absolute, channel, input);
+                        block.samples[at] = if gone { 0 } else { sample };
+                    }
+                }
+            }
+            block.missing.extend(lost.map(Missing::times));
+            self.next += times as u64;
+            Ok(times)
+        }
+
+        fn skip(&mut self, times: u64) -> Result<()> {
+            self.next += times;
+            Ok(())
+        }
+    }
+
+    /// Samples, bytes and whether they are missing, and what was told of blocks.
+    type Found = (Vec<(u8, bool)>, Vec<(Vec<i64>, usize)>, usize);
+
+    fn found(mut pieces: Pieces<'_>, told: &Mutex<Vec<(Vec<i64>, usize)>>) -> Found {
+        let gpu = Device::Sim.open().unwrap().unwrap();
+        let (mut all, mut flagged) = (Vec::new(), 0);
+        while let Some(piece) = pieces.next_piece(u64::MAX).unwrap() {
+            let Some(samples) = piece.samples else {
+                all.extend(vec![(0, true); 6 * piece.times as usize]);
+                continue;
+            };
+            let gaps: Vec<Missing> = samples.gaps().collect();
+            let bytes = samples.gather_from(&gpu, Layout::Tcn).unwrap();
+            for (at, byte) in bytes.iter().enumerate() {
+                let (time, channel, input) = (at / 6, at / 3 % 2, at % 3);
+                let lost = gaps.iter().any(|gap| {
+                    gap.times.contains(&time)
+                        && gap.channels.contains(&channel)
+                        && gap.inputs.contains(&input)
+                });
+                flagged += usize::from(lost);
+                all.push((*byte, lost));
+            }
+        }
+        (all, told.lock().unwrap().clone(), flagged)
+    }
+
+    #[test]
+    fn what_is_judged_on_a_gpu_is_what_is_judged_as_it_is_read() {
+        let gpu = Device::Sim.open().unwrap().unwrap();
+        for layout in [Layout::Tcn, Layout::Cnt] {
+            let shape = Shape { inputs: 3, channels: 2, encoding: Encoding::Ci4, layout };
+            // No gap, one within a block, and some of whole blocks.
+            for gap in [0..0, 70..75, 40..300, 96..128, 64..500, 10..1003, 990..1003] {
+                let noise = || Noise { shape, times: 1003, next: 0, gap: gap.clone() };
+                let judge = || Judge::new(Encoding::Ci4, 0.01).unwrap();
+                let told = || Arc::new(Mutex::new(Vec::new()));
+                let hear = |to: &Arc<Mutex<Vec<(Vec<i64>, usize)>>>| {
+                    let to = to.clone();
+                    move |sums: &Sums, flagged: &[Missing]| {
+                        let blocks = sums.values.outer_iter().enumerate();
+                        to.lock().unwrap().extend(blocks.map(|(block, values)| {
+                            let range = sums.range(block);
+                            let own = flagged.iter().filter(|gap| gap.times == range);
+                            let count = own.map(|gap| gap.inputs.len()).sum::<usize>();
+                            (values.iter().copied().collect(), count)
+                        }));
+                        Ok(())
+                    }
+                };
+                let plan = Kurtosis::builder().encoding(Encoding::Ci4).block_times(32);
+                let plan = plan.device(Device::Cpu).build().unwrap();
+                let to = told();
+                let flagged = Flagged::over(Box::new(noise()), plan, judge()).tell(hear(&to));
+                let expected = found(Pieces::over(Box::new(flagged), 320), &to);
+                assert!(expected.2 > 32, "{layout} {gap:?}");
+                for (at_once, most) in [(320, 320), (7, 64), (50, 96), (1003, 32), (33, 2000)] {
+                    let to = told();
+                    let stage = Stage::new(&gpu, shape, judge(), 32, most).unwrap();
+                    let pieces = Pieces::over(Box::new(noise()), at_once);
+                    let ours = found(Pieces::judged(pieces, stage, hear(&to)), &to);
+                    assert!(ours.0 == expected.0, "{layout} {gap:?} {at_once} {most}");
+                    assert!(ours.1 == expected.1, "{layout} {gap:?} {at_once} {most}");
+                }
+            }
+        }
+    }
+}
