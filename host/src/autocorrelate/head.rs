@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use super::times::Entry;
 use crate::autocorrelate::shape::Shape;
 
 /// Sensors whose counts are added together: as many bytes as a cache line.
@@ -104,6 +105,28 @@ impl Head {
                 sums.chunks_mut(TILE).zip(sensors.chunks(TILE)).for_each(add);
             } else {
                 sums.par_chunks_mut(TILE).zip(sensors.par_chunks(TILE)).for_each(add);
+            }
+        }
+    }
+
+    /// Takes in photons of each sensor, in instants that count from `begin` on.
+    pub(super) fn advance_times(&mut self, begin: u64, photons: &[Vec<Entry<u32>>]) {
+        let Self { marks, sensors, sums } = self;
+        if marks.last().is_none_or(|&last| last <= begin) {
+            return;
+        }
+        let width = sensors.len();
+        for (column, &sensor) in sensors.iter().enumerate() {
+            let mut mark = marks.partition_point(|&mark| mark <= begin);
+            for entry in &photons[sensor as usize] {
+                let instant = begin + u64::from(entry.at);
+                while marks.get(mark).is_some_and(|&mark| mark <= instant) {
+                    mark += 1;
+                }
+                if mark == marks.len() {
+                    break;
+                }
+                sums[mark * width + column] += entry.value;
             }
         }
     }

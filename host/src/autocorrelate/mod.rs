@@ -28,6 +28,7 @@ pub(crate) mod shape;
 pub(crate) mod split;
 pub(crate) mod state;
 pub(crate) mod sums_mut;
+pub(crate) mod times;
 
 pub use crate::kernels::autocorrelate::Kernel;
 pub use blocks::{Blocks, Errors};
@@ -36,3 +37,4 @@ pub use plan::{Autocorrelator, Builder};
 pub use shape::{MAX_GROUPS, Point, Scheme, Shape};
 pub use state::State;
 pub use sums_mut::SumsMut;
+pub use times::{Arrivals, MOST_INSTANTS};
