@@ -9,7 +9,9 @@ mod oracles;
 
 use corrust::{
     Autocorrelator, Device,
-    autocorrelate::{Arrivals, Kernel, MOST_INSTANTS, Scheme, State},
+    autocorrelate::{
+        Arrivals, Kernel, MOST_INSTANTS, Scheme, Shape, State, Weighted, WeightedArrivals,
+    },
 };
 use oracles::autocorrelate as oracle;
 use proptest::prelude::*;
@@ -179,6 +181,90 @@ fn long_streams_of_few_photons_go_on() {
     // Counts of so many instants might overflow.
     let refused = plan.accumulate(&vec![0_u8; 1 << 25][..]).unwrap_err().to_string();
     assert!(refused.contains("64-bit sums"), "{refused}");
+}
+
+/// Weights that are small whole numbers have the sums of counts, however the stream is cut.
+#[test]
+fn weights_of_whole_numbers_are_counts() {
+    for scheme in Scheme::ALL {
+        let pairs = vec![(0, 0), (1, 0), (0, 1)];
+        let case = Case { scheme, groups: 11, lags: 6, pairs: Some(pairs.clone()) };
+        let instants = 50_000;
+        let times = photons(11, 2, instants, 0.05, 1);
+        // A photon of weight 3 is three photons.
+        let weight = |at: &u32| at * 7 % 4;
+        let repeated = times.iter().map(|times| {
+            let repeated = times.iter().flat_map(|at| std::iter::repeat_n(*at, weight(at) as usize));
+            repeated.collect::<Vec<u32>>()
+        });
+        let repeated: Vec<_> = repeated.collect();
+        let expected = state(&case, Kernel::Counts, &repeated, &[instants], &[false]);
+        let expected = corrust::autocorrelate::Sums::of(&expected).unwrap();
+        let shape = Shape { sensors: 2, groups: 11, lags: 6, scheme };
+        let mut plan = Weighted::new(shape, &pairs).unwrap();
+        let mut from = 0;
+        for to in [1, 2, 777, 20_000, instants] {
+            let part = part(&times, from, to);
+            let weights: Vec<Vec<f64>> = part
+                .iter()
+                .map(|times| times.iter().map(|at| f64::from(weight(&(at + from)))).collect())
+                .collect();
+            let times: Vec<&[u32]> = part.iter().map(Vec::as_slice).collect();
+            let weights: Vec<&[f64]> = weights.iter().map(Vec::as_slice).collect();
+            let instants = (to - from).into();
+            plan.accumulate(WeightedArrivals { instants, times: &times, weights: &weights }).unwrap();
+            from = to;
+        }
+        let sums = plan.sums();
+        assert_eq!((sums.instants, &sums.bins), (expected.instants, &expected.bins));
+        for (found, expected) in [
+            (&sums.products, &expected.products),
+            (&sums.curve_products, &expected.curve_products),
+            (&sums.direct, &expected.direct),
+            (&sums.delayed, &expected.delayed),
+        ] {
+            assert_eq!(found.mapv(|sum| sum as u64), expected.clone());
+        }
+    }
+}
+
+/// Sums of any weights are as far from those of plain loops as is said, and the same in every run.
+#[test]
+fn sums_of_weights_keep_their_bound() {
+    let (instants, groups, lags) = (30_000, 8, 5);
+    let times = photons(3, 1, instants, 0.3, 2).remove(0);
+    let mut random = StdRng::seed_from_u64(5);
+    let weights: Vec<f64> = times.iter().map(|_| random.random_range(-1.0..1.5)).collect();
+    let shape = Shape { sensors: 1, groups, lags, scheme: Scheme::BinGroups };
+    let sums = || {
+        let mut plan = Weighted::new(shape, &[]).unwrap();
+        let arrivals = WeightedArrivals { instants: instants.into(), times: &[&times], weights: &[&weights] };
+        plan.accumulate(arrivals).unwrap();
+        plan.sums()
+    };
+    let found = sums();
+    assert_eq!(found, sums());
+    let mut counts = vec![[0_f64; 2]; instants as usize];
+    for (&at, &weight) in times.iter().zip(&weights) {
+        counts[at as usize][0] += weight;
+        counts[at as usize][1] += weight.abs();
+    }
+    for (index, point) in found.points.iter().enumerate() {
+        let bin = 1_i64 << point.group;
+        let sum = |first: i64, which: usize| -> f64 {
+            (first..first + bin).filter(|&n| n >= 0).map(|n| counts[n as usize][which]).sum()
+        };
+        let bins = 0..i64::from(instants) >> point.group;
+        let product = |which: usize| -> (f64, f64) {
+            let products = bins.clone().map(|m| sum(m * bin, which) * sum(m * bin - point.lag as i64, which));
+            products.fold((0.0, 0.0), |(sum, count), product| (sum + product, count + 1.0))
+        };
+        let ((value, count), (scale, _)) = (product(0), product(1));
+        // The loops round, too.
+        let bound = 2.0 * (count + 2.0 * point.group as f64 + 2.0) * f64::EPSILON / 2.0 * scale;
+        let error = (found.products[[0, index]] - value).abs();
+        assert!(error <= bound, "point {index}: {error:e}, bound {bound:e}");
+    }
 }
 
 #[test]

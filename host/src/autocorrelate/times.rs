@@ -45,22 +45,70 @@ pub(crate) struct Entry<V> {
 
 /// A count, or a sum of weights.
 pub(crate) trait Value: Copy + Default + PartialEq + Send + Sync {
-    /// Sum of products.
-    type Sum: Copy + Send + Default;
-    /// No product.
-    const NONE: Self::Sum;
+    /// Sum of them, or of products.
+    type Sum: Amount;
     fn plus(self, other: Self) -> Self;
-    fn add(sum: &mut Self::Sum, other: Self::Sum);
+    fn sum(self) -> Self::Sum;
     fn add_product(sum: &mut Self::Sum, z: Self, y: Self);
+}
+
+/// A sum of counts or of products of counts, or of weights.
+pub trait Amount: Copy + Default + PartialEq + Send + Sync {
+    /// The sum of two.
+    fn plus(self, other: Self) -> Self;
+    /// The difference of two.
+    fn minus(self, other: Self) -> Self;
+    /// The product of two.
+    fn times(self, other: Self) -> Self;
+    /// The nearest number.
+    fn value(self) -> f64;
+}
+
+/// Sums are exact wherever they are below 2^64: what is added and taken off again may go beyond.
+impl Amount for u64 {
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+
+    fn minus(self, other: Self) -> Self {
+        self.wrapping_sub(other)
+    }
+
+    fn times(self, other: Self) -> Self {
+        self.wrapping_mul(other)
+    }
+
+    fn value(self) -> f64 {
+        self as f64
+    }
+}
+
+impl Amount for f64 {
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+
+    fn minus(self, other: Self) -> Self {
+        self - other
+    }
+
+    fn times(self, other: Self) -> Self {
+        self * other
+    }
+
+    fn value(self) -> f64 {
+        self
+    }
 }
 
 impl Value for u32 {
     type Sum = u64;
-    const NONE: u64 = 0;
 
     #[inline(always)]
-    fn add(sum: &mut u64, other: u64) {
-        *sum += other;
+    fn sum(self) -> u64 {
+        self.into()
     }
 
     #[inline(always)]
@@ -75,12 +123,11 @@ impl Value for u32 {
 }
 
 impl Value for f64 {
-    type Sum = f64;
-    const NONE: f64 = 0.0;
+    type Sum = Self;
 
     #[inline(always)]
-    fn add(sum: &mut f64, other: f64) {
-        *sum += other;
+    fn sum(self) -> Self {
+        self
     }
 
     #[inline(always)]
@@ -236,7 +283,7 @@ impl<V: Value> Lists<V> {
     fn multiply<const TOGETHER: usize>(&mut self, newest: u32, products: &mut [V::Sum]) {
         let steps = products.len();
         self.products.clear();
-        self.products.resize(steps + TOGETHER, V::NONE);
+        self.products.resize(steps + TOGETHER, V::Sum::default());
         let (sums, delayed) = (&mut self.products[..], &self.delayed[..]);
         // Entries up to the newest.
         let mut count = MANY;
@@ -268,7 +315,7 @@ impl<V: Value> Lists<V> {
             }
         }
         let added = products.iter_mut().zip(sums);
-        added.for_each(|(product, sum)| V::add(product, *sum));
+        added.for_each(|(product, sum)| *product = product.plus(*sum));
     }
 
     /// Makes the next group's list of bins that are not delayed.
@@ -365,16 +412,16 @@ fn keep<V: Value>(list: &[Entry<V>], new: u32, cells: &mut [V]) {
     }
 }
 
-/// Nanoseconds that parts of the work take on one core of a Xeon with AVX-512 (measured with `times_cost` in
-/// `tests/systems/autocorrelate_times.rs`): an entry of a list, a pair of them, a search that ends where no one foresees
+/// Nanoseconds that parts of the work take on one core of a Xeon with AVX-512, by `times_cost` below and `speed` of
+/// `tests/times.rs`: an entry of a list, a pair of them, a search that ends where no one foresees
 /// it; a bin of the dense code, and a product of it.
 const ENTRY: f64 = 2.2;
 const PAIR: f64 = 0.9;
 const SEARCH: f64 = 5.0;
-const BIN: f64 = 1.1;
-const PRODUCT: f64 = 0.055;
+const BIN: f64 = 0.55;
+const PRODUCT: f64 = 0.016;
 /// Counts in the making: of an instant, and of a photon.
-const COUNT: f64 = 0.35;
+const COUNT: f64 = 0.3;
 const PHOTON: f64 = 1.5;
 
 /// Expected nanoseconds of the groups of a row with so many photons of both sensors in so many instants: `[group]` by
@@ -401,7 +448,6 @@ pub(crate) fn by_lists(shape: &Shape, photons: [u64; 2], instants: u64) -> (usiz
     let (mut lists, mut best) = (0.0, (0, dense));
     for (group, [list, counts]) in costs.iter().enumerate() {
         (lists, dense) = (lists + list, dense - counts);
-        // Times cannot be counts of group 0 alone without being made such.
         if lists + dense < best.1 {
             best = (group + 1, lists + dense);
         }

@@ -13,6 +13,7 @@
 
 pub(crate) mod bins;
 pub(crate) mod counts;
+pub(crate) mod filters;
 pub(crate) mod gates;
 #[cfg(feature = "hdf5")]
 pub(crate) mod hdf5;
@@ -26,10 +27,17 @@ pub(crate) mod windows;
 
 use std::path::{Path, PathBuf};
 
-use corrust_host::{Error, Result, autocorrelate::Arrivals, device};
+use corrust_host::{
+    Error, Result,
+    autocorrelate::{Arrivals, MOST_INSTANTS},
+    device,
+};
 
 use self::source::{Reading, Source};
-pub use self::trace::Trace;
+pub use self::{
+    filters::{Decays, Filters, MOST_COMPONENTS, Pattern, decays, lifetime_weights, patterns},
+    trace::Trace,
+};
 use crate::formats::{
     input::{HDF5, begins},
     npy::{
@@ -78,6 +86,9 @@ pub const DETECTORS: usize = 1 << 16;
 /// Seconds of an instant where nothing else is said.
 pub const DWELL: f64 = 1.6e-6;
 
+/// Photons of a stretch, about.
+const STRETCH: u128 = 1 << 20;
+
 /// Sensors of a recording, at most.
 const MOST_SENSORS: usize = 1 << 20;
 
@@ -98,6 +109,16 @@ pub trait Photons: Recording<CountShape> {
     /// Photons of each sensor, at most; none of a recording of counts.
     fn photons(&self) -> Option<Vec<u64>>;
 
+    /// Microtimes of the photons; none where there are none, or of an unknown unit.
+    fn microtimes(&self) -> Option<Microtimes>;
+
+    /// Instants of about a million photons.
+    fn stretch(&self) -> u64 {
+        let photons: u64 = self.photons().map_or(0, |photons| photons.iter().sum());
+        let stretch = u128::from(self.times()) * STRETCH / u128::from(photons.max(1));
+        (stretch as u64).clamp(1, MOST_INSTANTS)
+    }
+
     /// Lists the photons of the next `instants` instants, of fewer at the end of the recording or beyond
     /// [`MOST_INSTANTS`](corrust_host::autocorrelate::MOST_INSTANTS), in place of those that are listed, and returns how many
     /// instants they are; 0 means that the recording has ended. Counts and times may be read in turns.
@@ -105,6 +126,15 @@ pub trait Photons: Recording<CountShape> {
     /// # Errors
     /// As for [`read_block`](Recording::read_block); [`Error::Invalid`] for a recording of counts.
     fn read_times(&mut self, instants: u64, arrived: &mut Arrived) -> Result<u64>;
+}
+
+/// Units of microtimes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Microtimes {
+    /// Seconds of a unit.
+    pub unit: f64,
+    /// Units between two pulses, about, or that the instrument tells apart.
+    pub count: u32,
 }
 
 /// Photons of a stretch of a recording.

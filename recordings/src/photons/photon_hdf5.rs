@@ -5,7 +5,7 @@ use std::path::Path;
 use corrust_host::{Error, Result, device, samples::CountShape};
 
 use super::{
-    Arrived, DWELL, Gate, Options,
+    Arrived, DWELL, Gate, Microtimes, Options,
     bins::{Bins, Lists, Sink, Stretch},
     chosen_channels, dwell_units,
     gates::{Place, Units, gate_units, place, sensor_names, shown},
@@ -207,6 +207,12 @@ impl Source for Photons {
     fn photons(&self) -> Option<Vec<u64>> {
         let gates = self.units.len().max(1) as u64;
         Some(vec![self.photons / gates / self.channels.len() as u64; self.shape().sensors])
+    }
+
+    fn microtimes(&self) -> Option<Microtimes> {
+        let header = self.reader.header();
+        let count = header.microtimes.unwrap_or(1).clamp(1, 1 << 16) as u32;
+        Some(Microtimes { unit: header.microtime?, count })
     }
 
     fn read_times(&mut self, first: u64, instants: u64, arrived: &mut Arrived) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use corrust_host::{Error, Result, autocorrelate::MOST_INSTANTS, samples::CountShape};
 
-use super::{Arrived, Photons};
+use super::{Arrived, Microtimes, Photons};
 use crate::{
     array::time::Timestamp,
     formats::recording::{Block, Recording, read_past},
@@ -40,6 +40,11 @@ pub(super) trait Source: Send {
         None
     }
 
+    /// As of [`Photons`].
+    fn microtimes(&self) -> Option<Microtimes> {
+        None
+    }
+
     /// Lists the photons of `instants` instants from number `first` on, all of which there are; asked of a source of
     /// photons.
     fn read_times(&mut self, _first: u64, _instants: u64, _arrived: &mut Arrived) -> Result<()> {
@@ -71,6 +76,10 @@ impl<S: Source> Reading<S> {
 impl<S: Source> Photons for Reading<S> {
     fn photons(&self) -> Option<Vec<u64>> {
         self.source.photons()
+    }
+
+    fn microtimes(&self) -> Option<Microtimes> {
+        self.source.microtimes()
     }
 
     fn read_times(&mut self, instants: u64, arrived: &mut Arrived) -> Result<u64> {

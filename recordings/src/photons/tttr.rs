@@ -5,7 +5,7 @@ use std::path::Path;
 use corrust_host::{Error, Result, samples::CountShape};
 
 use super::{
-    Arrived, DWELL, Gate, Options,
+    Arrived, DWELL, Gate, Microtimes, Options,
     bins::{Bins, Lists, Sink, Stretch},
     chosen_channels, dwell_units,
     gates::{Place, Units, gate_units, place, sensor_names, shown},
@@ -334,6 +334,16 @@ impl Source for Photons {
             photons.push(windows.within(0..self.instants).map(|part| part.end - part.start).sum());
         }
         Some(photons)
+    }
+
+    fn microtimes(&self) -> Option<Microtimes> {
+        let header = self.reader.header();
+        let unit = header.microtime?;
+        let count = match header.kind.is_t3() {
+            true => (header.unit / unit).round().clamp(1.0, 32_768.0) as u32,
+            false => MICROTIMES,
+        };
+        Some(Microtimes { unit, count })
     }
 
     fn read_times(&mut self, first: u64, instants: u64, arrived: &mut Arrived) -> Result<()> {
