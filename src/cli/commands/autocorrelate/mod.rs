@@ -14,6 +14,7 @@ use corrust::{
     Autocorrelator, Devices, Error, Result,
     autocorrelate::{Amount, Blocks, Errors, Kernel, Scheme, Shape, State, Sums},
     format::{
+        Recording,
         npy::{Dtype, Writer},
         tttr::SYNC,
     },
@@ -430,7 +431,7 @@ impl Output {
 
 /// Sums up a recording, with its trace and blocks.
 fn sum(
-    recording: Box<dyn Photons>,
+    recording: Box<dyn Recording<CountShape>>,
     plan: &mut Autocorrelator,
     mut trace: Option<&mut Trace>,
     mut blocks: Option<&mut Ends>,
