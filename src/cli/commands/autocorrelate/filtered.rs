@@ -6,7 +6,7 @@ use corrust::{
     Device, Error, Result,
     autocorrelate::{Shape, Weighted, WeightedArrivals},
     format::npy::{Dtype, Writer},
-    photons::{Arrived, Decays, Filters, Gate, Pattern, decays, patterns},
+    photons::{Arrived, Decays, Filters, Gate, Pattern, Photons, decays, patterns},
 };
 
 use super::{
@@ -48,6 +48,18 @@ pub fn pattern(text: &str) -> Result<PatternArg, String> {
 }
 
 impl Args {
+    /// Filters of a file's channels, by the patterns that are asked for.
+    fn filters(&self, path: &PathBuf) -> Result<Filters> {
+        let options = self.options();
+        let own = decays(path, &options, None)?;
+        let wanted: Vec<_> = self.photons.pattern.iter().map(|arg| arg.0.clone()).collect();
+        let table = patterns(path, &options, &own, &wanted)?;
+        let filters = Filters::new(&own, table.view())
+            .map_err(|error| Error::file(path, error.to_string()))?;
+        say_shares(&own, &filters);
+        Ok(filters)
+    }
+
     /// Correlates the components of each channel.
     pub(super) fn run_filtered(self) -> Result<()> {
         given::refuse(&["kernel"], "weighted photons have one kernel, expected no --kernel")?;
@@ -59,17 +71,9 @@ impl Args {
         let [path] = &self.inputs[..] else {
             return Err(Error::invalid("--pattern of several files: expected one file of photons"));
         };
-        let options = self.options();
-        let own = decays(path, &options, None)?;
-        let wanted: Vec<_> = self.photons.pattern.iter().map(|arg| arg.0.clone()).collect();
-        let table = patterns(path, &options, &own, &wanted)?;
-        let filters = Filters::new(&own, table.view())
-            .map_err(|error| Error::file(path, error.to_string()))?;
-        say_shares(&own, &filters);
-
+        let filters = self.filters(path)?;
         let (counts, dwell) = self.open()?;
-        let mut recording = counts.recording;
-        let instants = recording.times();
+        let instants = counts.recording.times();
         let components = filters.components();
         let names: Vec<_> = counts.sensors.iter().flat_map(|channel| {
             (0..components).map(move |component| format!("{channel}, component {component}"))
@@ -90,29 +94,8 @@ impl Args {
             self.blocks.map(|count| Ends::<f64>::new(count, instants, false)).transpose()?;
 
         let start = Instant::now();
-        let progress = Progress::over("autocorrelating", shape.sensors as f64, instants);
-        let mut arrived = Arrived { with_microtimes: true, ..Arrived::default() };
-        let mut weights = Vec::new();
-        let (stretch, mut position) = (recording.stretch(), 0);
-        loop {
-            let most = blocks.as_ref().map_or(u64::MAX, |blocks| blocks.next() - position);
-            if recording.read_times(stretch.min(most), &mut arrived)? == 0 {
-                break;
-            }
-            filters.weigh(&arrived, &mut weights);
-            let times = arrived.times.iter();
-            let times: Vec<&[u32]> = times.flat_map(|times| vec![&times[..]; components]).collect();
-            let weights: Vec<&[f64]> = weights.iter().map(Vec::as_slice).collect();
-            let instants = arrived.instants;
-            plan.accumulate(WeightedArrivals { instants, times: &times, weights: &weights })?;
-            position += instants;
-            progress.set(position);
-            if let Some(blocks) = blocks.as_mut().filter(|blocks| blocks.next() == position) {
-                blocks.end(&plan.sums())?;
-            }
-        }
+        sum(counts.recording, &filters, &mut plan, blocks.as_mut())?;
         let seconds = start.elapsed().as_secs_f64();
-        drop(progress);
 
         let sums = plan.sums();
         let errors = blocks.map(|blocks| blocks.errors());
@@ -136,6 +119,37 @@ impl Args {
         let device = format!("CPU, {} of {}", count(components, "component"), count(counts.sensors.len(), "channel"));
         self.say_done(&sums, shape.sensors, [instants as f64 * dwell, seconds], &device);
         Ok(())
+    }
+}
+
+/// Sums up a recording's photons, weighted, with its blocks.
+fn sum(
+    mut recording: Box<dyn Photons>,
+    filters: &Filters,
+    plan: &mut Weighted,
+    mut blocks: Option<&mut Ends<f64>>,
+) -> Result<()> {
+    let progress = Progress::over("autocorrelating", plan.shape().sensors as f64, recording.times());
+    let mut arrived = Arrived { with_microtimes: true, ..Arrived::default() };
+    let mut weights = Vec::new();
+    let (stretch, mut position) = (recording.stretch(), 0);
+    loop {
+        let most = blocks.as_ref().map_or(u64::MAX, |blocks| blocks.next() - position);
+        if recording.read_times(stretch.min(most), &mut arrived)? == 0 {
+            return Ok(());
+        }
+        filters.weigh(&arrived, &mut weights);
+        let times = arrived.times.iter();
+        let times: Vec<&[u32]> =
+            times.flat_map(|times| vec![&times[..]; filters.components()]).collect();
+        let weights: Vec<&[f64]> = weights.iter().map(Vec::as_slice).collect();
+        let instants = arrived.instants;
+        plan.accumulate(WeightedArrivals { instants, times: &times, weights: &weights })?;
+        position += instants;
+        progress.set(position);
+        if let Some(blocks) = blocks.as_mut().filter(|blocks| blocks.next() == position) {
+            blocks.end(&plan.sums())?;
+        }
     }
 }
 
