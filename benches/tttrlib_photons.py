@@ -58,7 +58,7 @@ def command(*options):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(
             [
-                arguments.corrust, "autocorrelate", arguments.file, "-o", sums, "--device", "cpu", "--overwrite",
+                arguments.corrust, "autocorrelate", arguments.file, "-o", sums, "--device", "cpu",
                 "--blocks", "20", "--curves", os.path.join(folder, "g.csv"), *options,
             ],
             check=True, capture_output=True, env={**os.environ, "RAYON_NUM_THREADS": "1"},

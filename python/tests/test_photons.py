@@ -109,7 +109,7 @@ def test_times_are_counts(tmp_path: Path) -> None:
 def test_lifetimes_are_told_apart(tmp_path: Path) -> None:
     """Weights are those of NumPy's formula, and the components' curves those of each kind of molecules."""
     path = tmp_path / "mixture.ptu"
-    arguments = ["simulate", "--diffusion", "-o", str(path), "--plane", "--duration", "4s", "--brightness", "400kHz"]
+    arguments = ["simulate", "--diffusion", "-o", str(path), "--plane", "--duration", "2s", "--brightness", "400kHz"]
     arguments += ["--molecules", "1", "--diffusion-time", "30us", "--lifetime", "1ns", "--second", "1,1ms,4ns"]
     if subprocess.run([sys.executable, "-m", "corrust", *arguments], check=False).returncode != 0:
         pytest.skip("built without the command")
