@@ -92,11 +92,13 @@ fn state(case: &Case, kernel: Kernel, times: &[Vec<u32>], ends: &[u32], counted:
 }
 
 fn cases() -> impl Strategy<Value = Case> {
-    let pairs = prop_oneof![
-        Just(None),
-        Just(Some(vec![(0, 1), (1, 0), (1, 1)])),
-    ];
-    let shape = (prop_oneof![Just(Scheme::BinGroups), Just(Scheme::Classic)], 1_usize..14, 1_usize..20, pairs);
+    let pairs = prop_oneof![Just(None), Just(Some(vec![(0, 1), (1, 0), (1, 1)])),];
+    let shape = (
+        prop_oneof![Just(Scheme::BinGroups), Just(Scheme::Classic)],
+        1_usize..14,
+        1_usize..20,
+        pairs,
+    );
     shape.prop_map(|(scheme, groups, half, pairs)| {
         let lags = if scheme == Scheme::Classic { 2 * half } else { half + 1 };
         Case { scheme, groups, lags, pairs }
@@ -153,7 +155,11 @@ fn sums_are_those_of_plain_loops() {
                 Scheme::Classic => oracle::classic(&stream, pair, 9, 8),
             };
             for (point, expected) in expected.iter().enumerate() {
-                assert_eq!(oracle::Point::of(&sums, row, point), *expected, "{scheme} {row} {point}");
+                assert_eq!(
+                    oracle::Point::of(&sums, row, point),
+                    *expected,
+                    "{scheme} {row} {point}"
+                );
             }
         }
     }
@@ -194,7 +200,8 @@ fn weights_of_whole_numbers_are_counts() {
         // A photon of weight 3 is three photons.
         let weight = |at: &u32| at * 7 % 4;
         let repeated = times.iter().map(|times| {
-            let repeated = times.iter().flat_map(|at| std::iter::repeat_n(*at, weight(at) as usize));
+            let repeated =
+                times.iter().flat_map(|at| std::iter::repeat_n(*at, weight(at) as usize));
             repeated.collect::<Vec<u32>>()
         });
         let repeated: Vec<_> = repeated.collect();
@@ -212,7 +219,8 @@ fn weights_of_whole_numbers_are_counts() {
             let times: Vec<&[u32]> = part.iter().map(Vec::as_slice).collect();
             let weights: Vec<&[f64]> = weights.iter().map(Vec::as_slice).collect();
             let instants = (to - from).into();
-            plan.accumulate(WeightedArrivals { instants, times: &times, weights: &weights }).unwrap();
+            plan.accumulate(WeightedArrivals { instants, times: &times, weights: &weights })
+                .unwrap();
             from = to;
         }
         let sums = plan.sums();
@@ -238,7 +246,8 @@ fn sums_of_weights_keep_their_bound() {
     let shape = Shape { sensors: 1, groups, lags, scheme: Scheme::BinGroups };
     let sums = || {
         let mut plan = Weighted::new(shape, &[]).unwrap();
-        let arrivals = WeightedArrivals { instants: instants.into(), times: &[&times], weights: &[&weights] };
+        let arrivals =
+            WeightedArrivals { instants: instants.into(), times: &[&times], weights: &[&weights] };
         plan.accumulate(arrivals).unwrap();
         plan.sums()
     };
@@ -256,7 +265,8 @@ fn sums_of_weights_keep_their_bound() {
         };
         let bins = 0..i64::from(instants) >> point.group;
         let product = |which: usize| -> (f64, f64) {
-            let products = bins.clone().map(|m| sum(m * bin, which) * sum(m * bin - point.lag as i64, which));
+            let products =
+                bins.clone().map(|m| sum(m * bin, which) * sum(m * bin - point.lag as i64, which));
             products.fold((0.0, 0.0), |(sum, count), product| (sum + product, count + 1.0))
         };
         let ((value, count), (scale, _)) = (product(0), product(1));
@@ -279,7 +289,8 @@ fn what_cannot_be_is_refused() {
         (10, vec![many], "70000 photons"),
         (MOST_INSTANTS + 1, vec![vec![]], "at most 2147483648"),
     ] {
-        let refused = plan.accumulate_times(Arrivals { instants, times: &times }).unwrap_err().to_string();
+        let refused =
+            plan.accumulate_times(Arrivals { instants, times: &times }).unwrap_err().to_string();
         assert!(refused.contains(says), "{refused}");
     }
     assert_eq!(plan.instants(), 0);
@@ -300,7 +311,13 @@ fn ran() -> f64 {
 #[ignore = "takes a minute, for a person to read"]
 fn speed() {
     for (rate, groups, lags) in [
-        (0.0125, 10, 16), (0.0125, 10, 32), (0.0125, 18, 16), (0.001, 18, 16), (0.1, 10, 16), (0.3, 10, 16), (1.0, 10, 16),
+        (0.0125, 10, 16),
+        (0.0125, 10, 32),
+        (0.0125, 18, 16),
+        (0.001, 18, 16),
+        (0.1, 10, 16),
+        (0.3, 10, 16),
+        (1.0, 10, 16),
     ] {
         let instants = (1e6 / rate) as u32;
         let times = photons(1, 1, instants, rate, 1);
@@ -313,7 +330,8 @@ fn speed() {
             plan.accumulate_times(arrivals).unwrap();
             *seconds = ran() - start;
         }
-        let prefers = case.plan(1, Kernel::Auto).prefers_times(&[times[0].len() as u64], instants.into());
+        let prefers =
+            case.plan(1, Kernel::Auto).prefers_times(&[times[0].len() as u64], instants.into());
         let photons = times[0].len() as f64;
         println!(
             "{rate} photons an instant, {groups} groups of {lags}: {:.1} ns a photon, counts {:.1} ns; by times: {prefers}",

@@ -1,8 +1,7 @@
 //! Stacks of images: `corrust.brightness_maps`, `spatial_correlation`, `fit_rics`, `two_time`.
 
 use corrust::{
-    Error,
-    Devices,
+    Devices, Error,
     images::{Blocks, Brightness, Detector, PairCorrelation, Rics, Spatial, TwoTime},
 };
 use ndarray::Array3;

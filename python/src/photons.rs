@@ -170,9 +170,8 @@ impl Photons {
         py: Python<'py>,
         instants: Option<u64>,
         microtimes: bool,
-    ) -> PyResult<
-        Option<(u64, Vec<Bound<'py, PyArray1<u32>>>, Vec<Bound<'py, PyArray1<u32>>>)>,
-    > {
+    ) -> PyResult<Option<(u64, Vec<Bound<'py, PyArray1<u32>>>, Vec<Bound<'py, PyArray1<u32>>>)>>
+    {
         let arrived = py.detach(|| {
             let mut recording = self.recording.lock().unwrap_or_else(PoisonError::into_inner);
             let most = instants.unwrap_or_else(|| recording.stretch()).min(MOST_INSTANTS);

@@ -388,7 +388,8 @@ fn components_are_told_apart() {
         ("--pattern flat --device sim", "expected cpu"),
         ("--pattern flat --trace t.npy", "--trace"),
     ] {
-        let said = refused(folder.path(), &format!("autocorrelate mixture.ptu -o no.npy {arguments}"));
+        let said =
+            refused(folder.path(), &format!("autocorrelate mixture.ptu -o no.npy {arguments}"));
         assert!(said.contains(says), "{arguments}: {said}");
     }
     assert!(!at("no.npy").exists());
@@ -418,10 +419,8 @@ fn times_and_counts_agree() {
         files.push(names.map(|name| fs::read(at(name)).unwrap()));
     }
     assert!(files[0] == files[1] && files[1] == files[2]);
-    let said = refused(
-        folder.path(),
-        "autocorrelate photons.ptu -o no.npy --kernel times --device sim",
-    );
+    let said =
+        refused(folder.path(), "autocorrelate photons.ptu -o no.npy --kernel times --device sim");
     assert!(said.contains("does not run on a GPU"), "{said}");
 }
 
@@ -450,7 +449,8 @@ fn photons_between_markers_alone_count() {
     }
     ptu::write(&path, 0x0001_0307, 12.5e-9, 16e-12, &records);
     let info = done(folder.path(), "info scan.ptu");
-    for line in ["marker 1             2000", "marker 3             2000", "marker 4             1"] {
+    for line in ["marker 1             2000", "marker 3             2000", "marker 4             1"]
+    {
         assert!(info.contains(line), "{info}: expected {line}");
     }
     let each = serde_json::from_str::<Value>(&done(folder.path(), "info --json scan.ptu")).unwrap();
@@ -462,7 +462,9 @@ fn photons_between_markers_alone_count() {
     for kernel in ["counts", "times"] {
         done(
             folder.path(),
-            &format!("autocorrelate scan.ptu -o {kernel}.npy --curves g.csv --between-markers 1,3 --kernel {kernel} {common}"),
+            &format!(
+                "autocorrelate scan.ptu -o {kernel}.npy --curves g.csv --between-markers 1,3 --kernel {kernel} {common}"
+            ),
         );
         let (names, columns) = table(&folder.path().join("g.csv"));
         assert_eq!(names, ["lag_seconds", "mean", "sensor_0", "mean_error", "sensor_0_error"]);
@@ -474,14 +476,27 @@ fn photons_between_markers_alone_count() {
             assert!((g - 1.0).abs() < 5.0 * error + 1e-3, "{g} +- {error}");
         }
     }
-    let [counts, times] = ["counts.npy", "times.npy"].map(|name| fs::read(folder.path().join(name)).unwrap());
+    let [counts, times] =
+        ["counts.npy", "times.npy"].map(|name| fs::read(folder.path().join(name)).unwrap());
     assert!(counts == times);
     // Whole instants within lines are those of plain loops: 50 of each.
-    let sums: Vec<u64> = counts[counts.len() - 2 * 80 * 8..].as_chunks().0.iter().map(|&b| u64::from_le_bytes(b)).collect();
+    let sums: Vec<u64> = counts[counts.len() - 2 * 80 * 8..]
+        .as_chunks()
+        .0
+        .iter()
+        .map(|&b| u64::from_le_bytes(b))
+        .collect();
     assert_eq!(sums[80], 2000 * 50);
     assert_eq!(sums[81], 2000 * 49);
-    for (markers, says) in [("1,2", "no marker 2: there are those of 1, 3, 4"), ("1,1", "two different"), ("0,1", "from 1 to 4")] {
-        let said = refused(folder.path(), &format!("autocorrelate scan.ptu -o no.npy --between-markers {markers}"));
+    for (markers, says) in [
+        ("1,2", "no marker 2: there are those of 1, 3, 4"),
+        ("1,1", "two different"),
+        ("0,1", "from 1 to 4"),
+    ] {
+        let said = refused(
+            folder.path(),
+            &format!("autocorrelate scan.ptu -o no.npy --between-markers {markers}"),
+        );
         assert!(said.contains(says), "{said}");
     }
 }

@@ -180,20 +180,20 @@ fn times_of_every_kind_are_the_counts() {
         ptu::write(&path, kind, unit(t3), MICROTIME, &records);
         let dwell = if t3 { 37 } else { 9_250_000 };
         let gates = if t3 { vec![Gate { start: 0.0, end: 4e-9 }] } else { Vec::new() };
-        let options =
-            Options { dwell: Some(dwell as f64 * unit(t3)), gates, ..Options::default() };
+        let options = Options { dwell: Some(dwell as f64 * unit(t3)), gates, ..Options::default() };
         let expected = read(open(&[&path], &options).unwrap(), 1 << 16).unwrap();
         let opened = open(&[&path], &options).unwrap();
         let mut recording = opened.recording;
         let sensors = recording.shape().sensors;
         assert!(recording.photons().unwrap().len() == sensors && recording.stretch() > 0);
         let mut found = vec![0_u16; expected.len()];
-        let (mut arrived, mut first) =
-            (Arrived { with_microtimes: true, ..Arrived::default() }, 0);
+        let (mut arrived, mut first) = (Arrived { with_microtimes: true, ..Arrived::default() }, 0);
         for step in [1, 2, 1000, u64::MAX, 7] {
             let instants = recording.read_times(step, &mut arrived).unwrap();
             assert_eq!(instants, arrived.instants);
-            for (sensor, (times, micro)) in arrived.times.iter().zip(&arrived.microtimes).enumerate() {
+            for (sensor, (times, micro)) in
+                arrived.times.iter().zip(&arrived.microtimes).enumerate()
+            {
                 assert_eq!(times.len(), micro.len());
                 assert!(micro.iter().all(|&micro| !t3 || micro < 250), "{name}: within the gate");
                 for &at in times {
@@ -204,7 +204,11 @@ fn times_of_every_kind_are_the_counts() {
         }
         assert_eq!(first, recording.times());
         assert!(found == expected, "{name}");
-        assert_eq!(recording.microtimes().map(|micro| micro.unit), t3.then_some(MICROTIME), "{name}");
+        assert_eq!(
+            recording.microtimes().map(|micro| micro.unit),
+            t3.then_some(MICROTIME),
+            "{name}"
+        );
     }
 }
 
@@ -234,11 +238,14 @@ fn photons_between_markers_are_counted() {
         };
         let mut last = 0;
         for &record in &records {
-            let (Record::Photon(_, time, _) | Record::Marker(_, time) | Record::Sync(time)) = record;
+            let (Record::Photon(_, time, _) | Record::Marker(_, time) | Record::Sync(time)) =
+                record;
             last = time;
             let Record::Marker(bits, time) = record else { continue };
             let time = exact(bits, time);
-            if bits & 0b0100 != 0 && let Some(begin) = begun.take() {
+            if bits & 0b0100 != 0
+                && let Some(begin) = begun.take()
+            {
                 fill(begin, time);
             }
             if bits & 0b0010 != 0 {

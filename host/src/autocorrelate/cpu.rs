@@ -176,11 +176,11 @@ impl Row<'_> {
         let mut rest = photons;
         let mut first = 0;
         while first < instants {
-            let run = Run { begin: stretch.begin + first, instants: most.min(instants - first) as u32 };
+            let run =
+                Run { begin: stretch.begin + first, instants: most.min(instants - first) as u32 };
             let end = first + u64::from(run.instants);
-            let now = rest.map(|list| {
-                list.split_at(list.partition_point(|entry| u64::from(entry.at) < end))
-            });
+            let now = rest
+                .map(|list| list.split_at(list.partition_point(|entry| u64::from(entry.at) < end)));
             rest = now.map(|(_, after)| after);
             let now = now.map(|(now, _)| now);
             // Half of a bin waits where a group has begun one that the group before has not.
@@ -192,7 +192,8 @@ impl Row<'_> {
                 Curve { products: &mut *self.products, halves, cells: &mut *self.cells };
             scratch.lists.advance(shape, groups, run, now, first as u32, &mut curve);
             if groups < shape.groups {
-                scratch.run_sum = now[0].iter().fold(0_u32, |sum, entry| sum.wrapping_add(entry.value));
+                scratch.run_sum =
+                    now[0].iter().fold(0_u32, |sum, entry| sum.wrapping_add(entry.value));
                 scratch.fill(shape, groups, run, self.cells);
                 advance(shape, self, scratch, run.begin, groups);
             }
@@ -711,13 +712,7 @@ fn best() -> Advance {
             unsafe { advance::<x86::Avx512Vnni>(shape, row, scratch, begin, from) };
         }
         #[target_feature(enable = "avx2")]
-        fn avx2(
-            shape: &Shape,
-            row: &mut Row<'_>,
-            scratch: &mut Scratch,
-            begin: u64,
-            from: usize,
-        ) {
+        fn avx2(shape: &Shape, row: &mut Row<'_>, scratch: &mut Scratch, begin: u64, from: usize) {
             // SAFETY: the caller has found the instructions.
             unsafe { advance::<x86::Avx2>(shape, row, scratch, begin, from) };
         }

@@ -609,7 +609,8 @@ impl Autocorrelator {
 /// Lists of the low and the high digit of each sensor's counts.
 fn digits(lists: &[Vec<Entry<u32>>]) -> Vec<Vec<Entry<u32>>> {
     let digit = |list: &[Entry<u32>], shift: u32| {
-        let digits = list.iter().map(|&Entry { at, value }| Entry { at, value: value >> shift & 255 });
+        let digits =
+            list.iter().map(|&Entry { at, value }| Entry { at, value: value >> shift & 255 });
         digits.filter(|entry| entry.value > 0).collect()
     };
     lists.iter().flat_map(|list| [digit(list, 0), digit(list, 8)]).collect()
@@ -632,7 +633,8 @@ fn backend(
     if !gpus.is_empty() && Kernel::OF_CPU.contains(&kernel) {
         let of_gpus = Kernel::ALL.iter().filter(|kernel| !Kernel::OF_CPU.contains(kernel));
         let names = of_gpus.map(|kernel| kernel.name()).collect::<Vec<_>>().join(", ");
-        let reason = format!("kernel {kernel} does not run on a GPU: expected {names}, or device cpu");
+        let reason =
+            format!("kernel {kernel} does not run on a GPU: expected {names}, or device cpu");
         return Err(Error::invalid(reason));
     }
     match &gpus[..] {

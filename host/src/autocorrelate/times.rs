@@ -509,14 +509,23 @@ mod tests {
                 let repeats = 200;
                 for _ in 0..repeats {
                     let run = Run { begin: 0, instants };
-                    let curve = &mut Curve { products: &mut products, halves: &mut halves, cells: &mut cells };
+                    let curve = &mut Curve {
+                        products: &mut products,
+                        halves: &mut halves,
+                        cells: &mut cells,
+                    };
                     lists.advance(&shape, groups, run, [&photons, &photons], 0, curve);
                 }
                 let each = (now() - start) / f64::from(repeats) / photons.len() as f64;
                 let [lists, counts] = costs(&shape, [photons.len() as u64; 2], instants.into())
-                    .nth(groups.saturating_sub(1)).unwrap().map(|cost| cost / photons.len() as f64);
-                println!("1/{rate}, {lags} lags, group {}: {:.2} ns, expected {lists:.2} of lists and {counts:.2} of counts",
-                    groups as i32 - 1, each - before);
+                    .nth(groups.saturating_sub(1))
+                    .unwrap()
+                    .map(|cost| cost / photons.len() as f64);
+                println!(
+                    "1/{rate}, {lags} lags, group {}: {:.2} ns, expected {lists:.2} of lists and {counts:.2} of counts",
+                    groups as i32 - 1,
+                    each - before
+                );
                 before = each;
             }
         }

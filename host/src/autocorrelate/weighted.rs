@@ -225,8 +225,8 @@ fn advance(
         // Up to where one of the sensors has as many photons as a run takes.
         let ends = rest.map(|list| list.get(RUN).map_or(instants, |entry| u64::from(entry.at)));
         let end = ends[0].min(ends[1]).max(first + 1);
-        let now = rest
-            .map(|list| list.split_at(list.partition_point(|entry| u64::from(entry.at) < end)));
+        let now =
+            rest.map(|list| list.split_at(list.partition_point(|entry| u64::from(entry.at) < end)));
         rest = now.map(|(_, after)| after);
         let run = Run { begin: begin + first, instants: (end - first) as u32 };
         buffers.advance(shape, shape.groups, run, now.map(|(now, _)| now), first as u32, curve);

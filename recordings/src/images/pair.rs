@@ -52,7 +52,8 @@ impl PairCorrelation {
         let sensors = if lines { width } else { pixels };
         let pairs: Vec<_> = (0..sensors)
             .filter_map(|pixel| {
-                let column = (pixel % width).checked_add_signed(distance).filter(|&it| it < width)?;
+                let column =
+                    (pixel % width).checked_add_signed(distance).filter(|&it| it < width)?;
                 // The partner's photons come later: the pixel's are delayed.
                 Some((pixel / width * width + column, pixel))
             })

@@ -57,7 +57,10 @@ pub fn decays(path: &Path, options: &Options, within: Option<Range<f64>>) -> Res
     let opened = open(&[path], &options)?;
     let mut recording = opened.recording;
     let microtimes = recording.microtimes().ok_or_else(|| {
-        Error::file(path, "has no microtimes of a known unit: expected T3, SPC with its setup, or Photon-HDF5")
+        Error::file(
+            path,
+            "has no microtimes of a known unit: expected T3, SPC with its setup, or Photon-HDF5",
+        )
     })?;
     let channels = opened.sensors;
     let mut counts: Vec<Vec<u64>> = vec![Vec::new(); channels.len()];
@@ -84,8 +87,9 @@ pub fn decays(path: &Path, options: &Options, within: Option<Range<f64>>) -> Res
                 let microtime = microtime as usize;
                 if microtime >= counts.len() {
                     if microtime >= MOST_MICROTIMES {
-                        let reason =
-                            format!("microtime {microtime}: expected those below {MOST_MICROTIMES}");
+                        let reason = format!(
+                            "microtime {microtime}: expected those below {MOST_MICROTIMES}"
+                        );
                         return Err(Error::file(path, reason));
                     }
                     counts.resize(microtime + 1, 0);
@@ -169,7 +173,9 @@ fn fitting(path: &Path, own: &Decays, other: &Decays) -> Result<Array2<f64>> {
     let fault = |reason: String| Err(Error::file(path, reason));
     if other.channels != own.channels {
         let [found, expected] = [other, own].map(|decays| decays.channels.join(", "));
-        return fault(format!("photons of {found}: expected those of {expected}, as --channels chooses"));
+        return fault(format!(
+            "photons of {found}: expected those of {expected}, as --channels chooses"
+        ));
     }
     if (other.unit / own.unit - 1.0).abs() > 1e-6 {
         let reason =
@@ -218,12 +224,14 @@ fn csv(path: &Path, channels: usize, microtimes: usize) -> Result<Vec<Array2<f64
     let mut values = Vec::new();
     let mut components = 0;
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let row: Option<Vec<f64>> = line.split(',').map(|value| value.trim().parse().ok()).collect();
+        let row: Option<Vec<f64>> =
+            line.split(',').map(|value| value.trim().parse().ok()).collect();
         let Some(row) = row else {
             if number == 0 {
                 continue;
             }
-            let reason = format!("line {} is \"{}\": expected numbers", number + 1, line.escape_debug());
+            let reason =
+                format!("line {} is \"{}\": expected numbers", number + 1, line.escape_debug());
             return Err(Error::file(path, reason));
         };
         if values.is_empty() {
@@ -261,7 +269,9 @@ fn table_rows(
         return Err(Error::file(path, "no patterns: expected at least one component"));
     }
     if table.slice(s![.., .., microtimes.min(bins)..]).iter().any(|&value| value > 0.0) {
-        let reason = format!("patterns of {bins} microtimes: expected at most {microtimes}, as the photons have");
+        let reason = format!(
+            "patterns of {bins} microtimes: expected at most {microtimes}, as the photons have"
+        );
         return Err(Error::file(path, reason));
     }
     let there = bins.min(microtimes);
@@ -422,7 +432,11 @@ mod tests {
 
     #[test]
     fn weights_give_each_component_its_own() {
-        let patterns = array![[0.5, 0.3, 0.15, 0.05, 0.0], [0.1, 0.2, 0.3, 0.4, 3.0], [1.0, 1.0, 1.0, 1.0, 1.0]];
+        let patterns = array![
+            [0.5, 0.3, 0.15, 0.05, 0.0],
+            [0.1, 0.2, 0.3, 0.4, 3.0],
+            [1.0, 1.0, 1.0, 1.0, 1.0]
+        ];
         let weights = lifetime_weights(&[400, 200, 120, 90, 0], patterns.view()).unwrap();
         for component in 0..3 {
             for other in 0..3 {
@@ -440,7 +454,9 @@ mod tests {
         let refused = |photons: &[u64], patterns: Array2<f64>| {
             lifetime_weights(photons, patterns.view()).unwrap_err().to_string()
         };
-        assert!(refused(&[1, 2], array![[1.0, 1.0], [2.0, 2.0]]).contains("component 1 is a mixture"));
+        assert!(
+            refused(&[1, 2], array![[1.0, 1.0], [2.0, 2.0]]).contains("component 1 is a mixture")
+        );
         assert!(refused(&[1, 0], array![[0.0, 1.0]]).contains("no pattern at"));
         assert!(refused(&[1, 2], array![[1.0, -1.0]]).contains("-1"));
         assert!(refused(&[1], array![[1.0, 1.0]]).contains("and 1"));

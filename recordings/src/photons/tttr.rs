@@ -364,7 +364,9 @@ impl Source for Photons {
         if let Some(windows) = &self.windows {
             let inside = windows.within(first..first + instants);
             let mut mask = Vec::new();
-            inside.for_each(|part| mask.extend((part.start - first) as u32..(part.end - first) as u32));
+            inside.for_each(|part| {
+                mask.extend((part.start - first) as u32..(part.end - first) as u32)
+            });
             if arrived.with_microtimes {
                 arrived.microtimes.push(vec![0; mask.len()]);
             }
@@ -379,7 +381,8 @@ impl Source for Photons {
             if let Some(windows) = &self.windows {
                 for part in windows.within(first..first + times as u64) {
                     let part = part.start - first..part.end - first;
-                    let rows = part.start as usize * shape.sensors..part.end as usize * shape.sensors;
+                    let rows =
+                        part.start as usize * shape.sensors..part.end as usize * shape.sensors;
                     let rows = counts[rows].chunks_exact_mut(shape.sensors);
                     rows.for_each(|row| row[shape.sensors - 1] = 1);
                 }

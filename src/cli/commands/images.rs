@@ -9,8 +9,8 @@ use corrust::{
         npy::{Dtype, Reader, Writer},
     },
     images::{
-        Blocks, Brightness, Detector, Fitted, MOST_PIXELS, Map, PairCorrelation, Rics, Spatial, Stack,
-        TwoTime,
+        Blocks, Brightness, Detector, Fitted, MOST_PIXELS, Map, PairCorrelation, Rics, Spatial,
+        Stack, TwoTime,
     },
 };
 use ndarray::{Array2, Array3, Array4, s};
@@ -100,7 +100,12 @@ pub struct Args {
     #[arg(long, value_name = "P.npy", value_parser = output(), requires = "distance")]
     pair_correlation: Option<PathBuf>,
     /// Columns from a pixel to its partner, to the left if below 0
-    #[arg(long, value_name = "COLUMNS", requires = "pair_correlation", allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "COLUMNS",
+        requires = "pair_correlation",
+        allow_negative_numbers = true
+    )]
     distance: Option<isize>,
     /// Take the rows of every frame as scans of one line, one after the other: lags of the pair correlation are then lines
     #[arg(long, requires = "pair_correlation")]

@@ -211,7 +211,8 @@ Examples:
 
 /// Reads a second kind of molecules.
 fn second(text: &str) -> Result<(f64, Seconds, Seconds), &'static str> {
-    let expected = "expected a number of molecules, their diffusion time and their lifetime, as in 1,2ms,4ns";
+    let expected =
+        "expected a number of molecules, their diffusion time and their lifetime, as in 1,2ms,4ns";
     let [molecules, diffusion_time, lifetime] =
         text.split(',').collect::<Vec<_>>().try_into().map_err(|_| expected)?;
     let time = |text: &str| text.trim().parse::<Seconds>().map_err(|_| expected);

@@ -63,9 +63,13 @@ impl Args {
     /// Correlates the components of each channel.
     pub(super) fn run_filtered(self) -> Result<()> {
         given::refuse(&["kernel"], "weighted photons have one kernel, expected no --kernel")?;
-        given::refuse(&["trace", "trace-bin"], "of components there is none, expected a run without --pattern")?;
+        given::refuse(
+            &["trace", "trace-bin"],
+            "of components there is none, expected a run without --pattern",
+        )?;
         if ![Device::Auto, Device::Cpu].map(Into::into).contains(&self.device) {
-            let reason = format!("--device {}: weighted photons are the CPU's, expected cpu", self.device);
+            let reason =
+                format!("--device {}: weighted photons are the CPU's, expected cpu", self.device);
             return Err(Error::invalid(reason));
         }
         let [path] = &self.inputs[..] else {
@@ -75,9 +79,13 @@ impl Args {
         let (counts, dwell) = self.open()?;
         let instants = counts.recording.times();
         let components = filters.components();
-        let names: Vec<_> = counts.sensors.iter().flat_map(|channel| {
-            (0..components).map(move |component| format!("{channel}, component {component}"))
-        }).collect();
+        let names: Vec<_> = counts
+            .sensors
+            .iter()
+            .flat_map(|channel| {
+                (0..components).map(move |component| format!("{channel}, component {component}"))
+            })
+            .collect();
         let shape = Shape {
             sensors: names.len(),
             groups: self.groups.unwrap_or(10),
@@ -116,7 +124,11 @@ impl Args {
             writer.write_at(0, bytemuck::cast_slice(weights.as_slice().expect("as it lies")))?;
             writer.finish()?;
         }
-        let device = format!("CPU, {} of {}", count(components, "component"), count(counts.sensors.len(), "channel"));
+        let device = format!(
+            "CPU, {} of {}",
+            count(components, "component"),
+            count(counts.sensors.len(), "channel")
+        );
         self.say_done(&sums, shape.sensors, [instants as f64 * dwell, seconds], &device);
         Ok(())
     }
@@ -129,7 +141,8 @@ fn sum(
     plan: &mut Weighted,
     mut blocks: Option<&mut Ends<f64>>,
 ) -> Result<()> {
-    let progress = Progress::over("autocorrelating", plan.shape().sensors as f64, recording.times());
+    let progress =
+        Progress::over("autocorrelating", plan.shape().sensors as f64, recording.times());
     let mut arrived = Arrived { with_microtimes: true, ..Arrived::default() };
     let mut weights = Vec::new();
     let (stretch, mut position) = (recording.stretch(), 0);

@@ -228,8 +228,7 @@ impl Args {
         let traced = self.photons.trace.is_some() || self.pycorrfit.is_some();
         let mut trace = traced.then(|| Trace::new(sensors, dwell, self.photons.trace_bin.0));
         let masked = counts.masked;
-        let mut blocks =
-            self.blocks.map(|count| Ends::new(count, instants, masked)).transpose()?;
+        let mut blocks = self.blocks.map(|count| Ends::new(count, instants, masked)).transpose()?;
 
         let start = Instant::now();
         let times = recording.photons();
@@ -266,7 +265,12 @@ impl Args {
             self.save.as_ref().map_or(Ok(()), |path| state.save(path)),
         ])?;
         let device = format!("{}{}", plan.device_name(), if by_times { ", by times" } else { "" });
-        self.say_done(&sums, sensors - usize::from(masked), [instants as f64 * dwell, seconds], &device);
+        self.say_done(
+            &sums,
+            sensors - usize::from(masked),
+            [instants as f64 * dwell, seconds],
+            &device,
+        );
         Ok(())
     }
 
@@ -281,7 +285,13 @@ impl Args {
     }
 
     /// Says how much was computed, in how many seconds of the stream and of time.
-    fn say_done<T>(&self, sums: &Sums<T>, sensors: usize, [length, seconds]: [f64; 2], device: &str) {
+    fn say_done<T>(
+        &self,
+        sums: &Sums<T>,
+        sensors: usize,
+        [length, seconds]: [f64; 2],
+        device: &str,
+    ) {
         say(format_args!(
             "autocorrelated {} x {} ({} s) at {} in {seconds:.2} s: {}instants/s on {device}: {}",
             count(sensors, "sensor"),
