@@ -151,6 +151,10 @@ impl Counts {
     /// Whether a kernel is for blocks of this length: bin groups go an instant or a packet at a
     /// time, up to seconds for what others do in milliseconds.
     fn suits(&self, kernel: Kernel) -> bool {
+        // A CPU's are for photons by their times: of counts they are `auto`.
+        if Kernel::OF_CPU.contains(&kernel) {
+            return false;
+        }
         !matches!(kernel, Kernel::BinGroups | Kernel::Packets) || self.instants <= 1 << 14
     }
 

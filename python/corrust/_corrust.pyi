@@ -32,6 +32,9 @@ __all__ = [
     "run_command",
     "Photons",
     "open_photons",
+    "lifetime_weights",
+    "WeightedAutocorrelator",
+    "pair_correlation",
     "fit",
     "brightness_maps",
     "spatial_correlation",
@@ -200,6 +203,7 @@ class Autocorrelator:
     def accumulate(
         self, counts: Any, missing: Iterable[tuple[Any, ...]] | None = None, stream: Any = None
     ) -> None: ...
+    def accumulate_times(self, times: Sequence[Any], instants: int) -> None: ...
     # Sums, or with device=True a DeviceArray.
     def snapshot(self, device: bool = False, stream: Any = None) -> Any: ...
     def save(self, path: str | PathLike[str]) -> None: ...
@@ -219,6 +223,22 @@ class Autocorrelator:
     def device(self) -> str: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: type[BaseException] | BaseException | TracebackType | None) -> None: ...
+
+@final
+class WeightedAutocorrelator:
+    def __new__(
+        cls,
+        sensors: int,
+        groups: int = 10,
+        lags: int = 32,
+        scheme: str = "bin-groups",
+        pairs: Sequence[tuple[int, int]] | None = None,
+    ) -> Self: ...
+    def accumulate(self, times: Sequence[Any], weights: Sequence[Any], instants: int) -> None: ...
+    # Sums of float64.
+    def snapshot(self) -> Any: ...
+    @property
+    def instants(self) -> int: ...
 
 @final
 class Channeliser:
@@ -426,6 +446,12 @@ class Photons:
     def sensors(self) -> int: ...
     @property
     def names(self) -> list[str]: ...
+    @property
+    def microtime(self) -> float | None: ...
+    # Instants, times of each sensor, and their microtimes if asked for.
+    def read_times(
+        self, instants: int | None = None, microtimes: bool = False
+    ) -> tuple[int, list[Any], list[Any]] | None: ...
     def __iter__(self) -> Self: ...
     # uint16 or uint8 [instant, sensor].
     def __next__(self) -> Any: ...
@@ -436,10 +462,12 @@ def open_photons(
     dwell: float = ...,
     channels: Sequence[int] | None = None,
     gates: Sequence[tuple[float, float]] | None = None,
+    between_markers: tuple[int, int] | None = None,
     unit: float | None = None,
     spot: int | None = None,
     keep_going: bool = False,
 ) -> Photons: ...
+def lifetime_weights(photons: Any, patterns: Any) -> Any: ...
 def fit(
     tau: Any,
     g: Any,
@@ -470,6 +498,15 @@ def fit_rics(
     lags: tuple[int, int] = ...,
     window: int = 1,
 ) -> dict[str, Any]: ...
+def pair_correlation(
+    stack: Any,
+    distance: int,
+    *,
+    lines: bool = False,
+    groups: int = 6,
+    lags: int = 8,
+    device: str = "auto",
+) -> Any: ...
 def two_time(stack: Any, mask: Any = None, *, device: str = "auto") -> Any: ...
 def raw_shape(
     x: Any, encoding: str | None = None, layout: str = "nt", device: str = "auto"

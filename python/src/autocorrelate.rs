@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use corrust::{
     Autocorrelator as Inner, Device,
-    autocorrelate::{Kernel, Scheme, Shape, State, Sums},
+    autocorrelate::{Arrivals, Kernel, Scheme, Shape, State, Sums},
     device::Buffer,
 };
-use numpy::IntoPyArray;
+use numpy::{Element, IntoPyArray, PyReadonlyArray1};
 use pyo3::{prelude::*, sync::PyOnceLock, types::PyDict};
 
 use crate::{
@@ -206,6 +206,28 @@ impl Autocorrelator {
         Ok(())
     }
 
+    /// Adds photons to the stream by their arrival times, as ``Photons.read_times`` returns them. Sums are those of counts,
+    /// bit for bit; on a CPU photons take less time so where most instants have none.
+    ///
+    /// Parameters
+    /// ----------
+    /// times : sequence of array of uint32
+    ///     For each sensor the instants of its photons since the last call's end, ascending.
+    /// instants : int
+    ///     Instants of the stretch, at most 2**31.
+    fn accumulate_times(
+        &self,
+        py: Python<'_>,
+        times: Vec<PyReadonlyArray1<'_, u32>>,
+        instants: u64,
+    ) -> PyResult<()> {
+        let lists = times.iter().map(|times| Ok(times.as_slice()?.to_vec()));
+        let times: Vec<Vec<u32>> = lists.collect::<PyResult<_>>()?;
+        self.plan.with(py, |plan| {
+            Ok(compute(|| plan.accumulate_times(Arrivals { instants, times: &times }))?)
+        })
+    }
+
     /// Returns all sums of the stream so far; the stream goes on.
     ///
     /// Parameters
@@ -288,7 +310,7 @@ impl Autocorrelator {
 }
 
 /// `corrust.Sums`.
-fn python_sums(py: Python<'_>, sums: Sums) -> PyResult<Bound<'_, PyAny>> {
+pub fn python_sums<T: Element>(py: Python<'_>, sums: Sums<T>) -> PyResult<Bound<'_, PyAny>> {
     static SUMS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let lags: Vec<u64> = sums.points.iter().map(|point| point.lag).collect();
     let groups: Vec<u64> = sums.points.iter().map(|point| point.group as u64).collect();

@@ -1,8 +1,8 @@
 //! Stacks of images: `corrust.brightness_maps`, `spatial_correlation`, `fit_rics`, `two_time`.
 
 use corrust::{
-    Error,
-    images::{Blocks, Brightness, Detector, Rics, Spatial, TwoTime},
+    Devices, Error,
+    images::{Blocks, Brightness, Detector, PairCorrelation, Rics, Spatial, TwoTime},
 };
 use ndarray::Array3;
 use numpy::{IntoPyArray, PyArray3, PyArrayMethods, PyReadonlyArray3};
@@ -11,7 +11,7 @@ use pyo3::{prelude::*, types::PyDict};
 use crate::{
     array::refuse_masked,
     device,
-    error::{Fault, kind, value},
+    error::{Fault, kind, parse, value},
     fork::compute,
 };
 
@@ -198,6 +198,57 @@ pub fn fit_rics<'py>(
     found.set_item("degrees", fitted.degrees)?;
     found.set_item("correlation", map.values.into_pyarray(py))?;
     Ok(found)
+}
+
+/// Pair correlation along rows: every pixel with one some columns on, at later times (Digman and Gratton, 2009).
+///
+/// Parameters
+/// ----------
+/// stack : array of uint8 or uint16
+///     Frames, ``[frame, row, column]``.
+/// distance : int
+///     Columns from a pixel to its partner, to the left if below 0.
+/// lines : bool
+///     Take the rows of all frames as scans of one line, one after the other.
+/// groups, lags : int
+///     Groups of lags, each twice as far apart as the one before, and lags of a group; in frames, or lines.
+/// device : str
+///     ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"sim"``.
+///
+/// Returns
+/// -------
+/// numpy.ndarray
+///     float64 ``[row, column, point, 3]``: lag, ``g``, standard error from ten blocks of the frames; NaN where a pixel has no
+///     partner. Of ``lines`` there is one row.
+#[pyfunction]
+#[pyo3(signature = (stack, distance, *, lines=false, groups=6, lags=8, device="auto"))]
+pub fn pair_correlation<'py>(
+    py: Python<'py>,
+    stack: &Bound<'py, PyAny>,
+    distance: isize,
+    lines: bool,
+    groups: usize,
+    lags: usize,
+    device: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let stack = Stack::of("stack", stack)?;
+    let (all, height, width) = (stack.all(), stack.height, stack.width);
+    let devices: Devices = parse(device)?;
+    let curves: Result<_, Error> = py.detach(|| {
+        compute(|| {
+            let size = [height, width];
+            let mut plan = PairCorrelation::new(size, distance, lines, [groups, lags], devices)?;
+            let frames = all.len() / (height * width);
+            for (number, frame) in all.chunks_exact(height * width).enumerate() {
+                plan.add(frame)?;
+                if (number + 1) % frames.div_ceil(PARTS) == 0 {
+                    plan.end_block()?;
+                }
+            }
+            plan.curves()
+        })
+    });
+    Ok(curves.map_err(Fault::from)?.into_pyarray(py).into_any())
 }
 
 /// Two-time correlation: every frame with every other, over groups of pixels.

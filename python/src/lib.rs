@@ -36,6 +36,7 @@ mod to_device;
 mod upchannelise;
 mod uvh5;
 mod views;
+mod weighted;
 
 use std::ffi::OsString;
 
@@ -83,6 +84,7 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<correlate::Correlator>()?;
     module.add_class::<beamform::Beamformer>()?;
     module.add_class::<autocorrelate::Autocorrelator>()?;
+    module.add_class::<weighted::WeightedAutocorrelator>()?;
     module.add_class::<channelise::Channeliser>()?;
     module.add_class::<photons::Photons>()?;
     module.add_class::<folding::Folding>()?;
@@ -92,10 +94,12 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<device_array::DeviceArray>()?;
     module.add_function(wrap_pyfunction!(to_device::to_device, module)?)?;
     module.add_function(wrap_pyfunction!(photons::open_photons, module)?)?;
+    module.add_function(wrap_pyfunction!(photons::lifetime_weights, module)?)?;
     module.add_function(wrap_pyfunction!(fit::fit, module)?)?;
     module.add_function(wrap_pyfunction!(images::brightness_maps, module)?)?;
     module.add_function(wrap_pyfunction!(images::spatial_correlation, module)?)?;
     module.add_function(wrap_pyfunction!(images::fit_rics, module)?)?;
+    module.add_function(wrap_pyfunction!(images::pair_correlation, module)?)?;
     module.add_function(wrap_pyfunction!(images::two_time, module)?)?;
     module.add_function(wrap_pyfunction!(device::devices, module)?)?;
     module.add_function(wrap_pyfunction!(device::reports, module)?)?;

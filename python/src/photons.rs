@@ -6,10 +6,11 @@ use std::{
 };
 
 use corrust::{
-    format::{Block, Recording},
-    photons::{self, CountShape, Gate, Options},
+    autocorrelate::MOST_INSTANTS,
+    format::Block,
+    photons::{self, Arrived, CountShape, Gate, Options, Photons as Inner},
 };
-use numpy::{IntoPyArray, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use crate::error::{Fault, value};
@@ -21,7 +22,7 @@ const BLOCK_BYTES: usize = 1 << 25;
 /// counts uint8) ``[instant, sensor]``, for `Autocorrelator.accumulate`. `open_photons` makes them.
 #[pyclass(frozen, module = "corrust")]
 pub struct Photons {
-    recording: Mutex<Box<dyn Recording<CountShape>>>,
+    recording: Mutex<Box<dyn Inner>>,
     shape: CountShape,
     /// Seconds of an instant.
     #[pyo3(get)]
@@ -32,6 +33,9 @@ pub struct Photons {
     /// Name of each sensor.
     #[pyo3(get)]
     names: Vec<String>,
+    /// Seconds of a unit of microtimes; None where there are none.
+    #[pyo3(get)]
+    microtime: Option<f64>,
 }
 
 /// Opens photons that were timed one by one, or counts.
@@ -48,6 +52,9 @@ pub struct Photons {
 ///     photons.
 /// gates : sequence of (float, float), optional
 ///     Stretches of microtimes in seconds; each channel has a sensor for each of them.
+/// between_markers : (int, int), optional
+///     Numbers of two markers, 1 to 4: photons count in whole instants after the first and before the next of the second one. A
+///     last sensor then has 1 in each such instant; dividing a curve by that sensor's takes the gaps out of it.
 /// unit : float, optional
 ///     Seconds of a unit of arrival times in NumPy files, which lack it.
 /// spot : int, optional
@@ -59,7 +66,7 @@ pub struct Photons {
 /// -------
 /// Photons
 #[pyfunction]
-#[pyo3(signature = (paths, *, dwell=photons::DWELL, channels=None, gates=None, unit=None, spot=None, keep_going=false))]
+#[pyo3(signature = (paths, *, dwell=photons::DWELL, channels=None, gates=None, between_markers=None, unit=None, spot=None, keep_going=false))]
 #[expect(clippy::too_many_arguments, reason = "arguments by name")]
 pub fn open_photons(
     py: Python<'_>,
@@ -67,6 +74,7 @@ pub fn open_photons(
     dwell: f64,
     channels: Option<Vec<usize>>,
     gates: Option<Vec<(f64, f64)>>,
+    between_markers: Option<(usize, usize)>,
     unit: Option<f64>,
     spot: Option<usize>,
     keep_going: bool,
@@ -92,6 +100,7 @@ pub fn open_photons(
         dwell: Some(dwell),
         channels: channels.unwrap_or_default(),
         gates: gates.collect::<PyResult<_>>()?,
+        between: between_markers.map(<[usize; 2]>::from),
         unit,
         spot,
         keep_going,
@@ -102,6 +111,7 @@ pub fn open_photons(
         shape: recording.shape(),
         dwell: recording.interval().unwrap_or(dwell),
         instants: recording.times(),
+        microtime: recording.microtimes().map(|microtimes| microtimes.unit),
         recording: Mutex::new(recording),
         names: opened.sensors,
     })
@@ -139,10 +149,81 @@ impl Photons {
         Ok(Some(counts.into_pyarray(py).reshape(shape)?.into_any()))
     }
 
+    /// Reads the photons of the next instants one by one, instead of their counts.
+    ///
+    /// Parameters
+    /// ----------
+    /// instants : int, optional
+    ///     By default those of about a million photons; at most 2**31.
+    /// microtimes : bool
+    ///     Return their microtimes, too, in units of ``Photons.microtime``; the same from the first call on.
+    ///
+    /// Returns
+    /// -------
+    /// (int, list of array, list of array) or None
+    ///     Instants that were read, and for each sensor the instant of each photon since the first of them, and its microtime,
+    ///     uint32, for `Autocorrelator.accumulate_times`; None at the end.
+    #[pyo3(signature = (instants=None, microtimes=false))]
+    #[expect(clippy::type_complexity, reason = "what Python gets")]
+    fn read_times<'py>(
+        &self,
+        py: Python<'py>,
+        instants: Option<u64>,
+        microtimes: bool,
+    ) -> PyResult<Option<(u64, Vec<Bound<'py, PyArray1<u32>>>, Vec<Bound<'py, PyArray1<u32>>>)>>
+    {
+        let arrived = py.detach(|| {
+            let mut recording = self.recording.lock().unwrap_or_else(PoisonError::into_inner);
+            let most = instants.unwrap_or_else(|| recording.stretch()).min(MOST_INSTANTS);
+            let mut arrived = Arrived { with_microtimes: microtimes, ..Arrived::default() };
+            recording.read_times(most, &mut arrived).map(|_| arrived)
+        });
+        let Arrived { instants, times, microtimes, .. } = arrived.map_err(Fault::from)?;
+        if instants == 0 {
+            return Ok(None);
+        }
+        let arrays = |lists: Vec<Vec<u32>>| {
+            lists.into_iter().map(|list| list.into_pyarray(py)).collect::<Vec<_>>()
+        };
+        Ok(Some((instants, arrays(times), arrays(microtimes))))
+    }
+
     fn __repr__(&self) -> String {
         format!(
             "Photons({} sensors, {} instants of {:e} s)",
             self.shape.sensors, self.instants, self.dwell
         )
     }
+}
+
+/// Weights by which photons belong to components of different decays (FLCS), by weighted least squares.
+///
+/// ``w = (M.T @ diag(1 / I) @ M)**-1 @ M.T @ diag(1 / I)``, patterns in the columns of ``M``, normalised over the microtimes
+/// that have photons; others are left out (Enderlein and Gregor, Rev. Sci. Instrum. 76, 033102, 2005).
+///
+/// Parameters
+/// ----------
+/// photons : array of int
+///     ``I``, photons of each microtime.
+/// patterns : array of float
+///     ``[component, microtime]``: the decay of each component, a flat one for background and afterpulses.
+///
+/// Returns
+/// -------
+/// array of float64
+///     ``[component, microtime]``, for `WeightedAutocorrelator`.
+#[pyfunction]
+#[pyo3(signature = (photons, patterns))]
+pub fn lifetime_weights<'py>(
+    py: Python<'py>,
+    photons: &Bound<'py, PyAny>,
+    patterns: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let numpy = py.import("numpy")?;
+    let counts = numpy.call_method1("ascontiguousarray", (photons, numpy::dtype::<u64>(py)))?;
+    let patterns = numpy.call_method1("ascontiguousarray", (patterns, numpy::dtype::<f64>(py)))?;
+    let counts: PyReadonlyArray1<'_, u64> = counts.extract()?;
+    let patterns: PyReadonlyArray2<'_, f64> = patterns.extract()?;
+    let weights = photons::lifetime_weights(counts.as_slice()?, patterns.as_array());
+    Ok(weights.map_err(Fault::from)?.into_pyarray(py))
 }

@@ -93,3 +93,27 @@ def test_faults(rng: np.random.Generator) -> None:
         corrust.spatial_correlation(stack)
     with pytest.raises(ValueError, match="expected"):
         corrust.two_time(stack, np.ones((2, 2), np.uint8))
+
+
+def test_pair_correlation_finds_what_flows() -> None:
+    """What passes a pixel passes the one three columns on two lines later, by an own sum."""
+    rng = np.random.default_rng(5)
+    frames, width = 4000, 12
+    pattern = rng.poisson(1.0, frames * 2 + 3 * width)
+    # Three columns in two lines: 1.5 columns a line.
+    lines = np.array([[pattern[frame - 2 * (column // 3) + 2 * width] if column % 3 == 0 else 1
+                       for column in range(width)] for frame in range(frames)], np.uint16)
+    curves = corrust.pair_correlation(lines[:, None, :], 3, groups=1, lags=8, device="cpu")
+    assert curves.shape == (1, width, 8, 3)
+    np.testing.assert_array_equal(curves[0, 0, :, 0], np.arange(8))
+    early, late = lines[:, 0].astype(float), lines[:, 3].astype(float)
+    for lag in range(8):
+        mean = (early[: frames - lag] * late[lag:]).mean() / early[: frames - lag].mean() / late[lag:].mean()
+        assert curves[0, 0, lag, 1] == pytest.approx(mean, rel=1e-12)
+    assert curves[0, 0, 2, 1] > 1.9 and abs(curves[0, 0, 3, 1] - 1) < 0.1
+    assert (curves[0, 0, :, 2] < 0.1).all() and np.isnan(curves[0, -1, :, 1]).all()
+    # The rows of frames as lines, in time.
+    stacked = corrust.pair_correlation(lines.reshape(40, 100, width), 3, lines=True, groups=1, lags=8, device="cpu")
+    np.testing.assert_array_equal(stacked[..., 1], curves[..., 1])
+    with pytest.raises(ValueError, match="distance"):
+        corrust.pair_correlation(lines[:, None, :], 12, device="cpu")

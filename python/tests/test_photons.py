@@ -84,3 +84,64 @@ def test_standard_errors_shrink_with_length() -> None:
         errors.append(error)
     assert (errors[1][1:8] < errors[0][1:8]).all()
     assert np.isnan(corrust.standard_error(ends[:1])).all()
+
+
+def test_times_are_counts(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    path = tmp_path / "times.npy"
+    np.save(path, np.sort(rng.integers(0, 50_000_000, 20_000)).astype(np.uint64))
+    with corrust.Autocorrelator(1, device="cpu") as plan, corrust.Autocorrelator(1, device="cpu") as by_times:
+        for counts in corrust.open_photons(path, dwell=1e-7, unit=1e-9):
+            plan.accumulate(counts)
+        photons = corrust.open_photons(path, dwell=1e-7, unit=1e-9)
+        while (part := photons.read_times(100_000)) is not None:
+            instants, times, microtimes = part
+            assert microtimes == [] and times[0].dtype == np.uint32
+            by_times.accumulate_times(times, instants)
+        found, expected = by_times.snapshot(), plan.snapshot()
+        assert found.instants == expected.instants
+        np.testing.assert_array_equal(found.products, expected.products)
+        np.testing.assert_array_equal(found.curve_products, expected.curve_products)
+        with pytest.raises(ValueError, match="ascending"):
+            by_times.accumulate_times([np.array([3, 2], np.uint32)], 10)
+
+
+def test_lifetimes_are_told_apart(tmp_path: Path) -> None:
+    """Weights are those of NumPy's formula, and the components' curves those of each kind of molecules."""
+    path = tmp_path / "mixture.ptu"
+    arguments = ["simulate", "--diffusion", "-o", str(path), "--plane", "--duration", "2s", "--brightness", "400kHz"]
+    arguments += ["--molecules", "1", "--diffusion-time", "30us", "--lifetime", "1ns", "--second", "1,1ms,4ns"]
+    if subprocess.run([sys.executable, "-m", "corrust", *arguments], check=False).returncode != 0:
+        pytest.skip("built without the command")
+    dwell = 5e-6
+    photons = corrust.open_photons(path, dwell=dwell)
+    parts = []
+    while (part := photons.read_times(microtimes=True)) is not None:
+        parts.append(part)
+    decay = np.bincount(np.concatenate([micro[0] for _, _, micro in parts]), minlength=781)
+    assert photons.microtime == pytest.approx(16e-12)
+    since = (np.arange(len(decay)) * photons.microtime - 1e-9) % 12.5e-9
+    patterns = np.array([np.exp(-since / lifetime) for lifetime in (1e-9, 4e-9)])
+    weights = corrust.lifetime_weights(decay, patterns)
+    seen = decay > 0
+    matrix = (patterns[:, seen] / patterns[:, seen].sum(axis=1, keepdims=True)).T
+    inverse = np.diag(1 / decay[seen])
+    expected = np.linalg.solve(matrix.T @ inverse @ matrix, matrix.T @ inverse)
+    np.testing.assert_allclose(weights[:, seen], expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+    assert not weights[:, ~seen].any()
+
+    plan = corrust.WeightedAutocorrelator(2, groups=10, lags=8, pairs=[(0, 0), (1, 1), (0, 1)])
+    for instants, times, micro in parts:
+        plan.accumulate([times[0]] * 2, [row[micro[0]] for row in weights], instants)
+    sums = plan.snapshot()
+    assert sums.products.dtype == np.float64 and sums.instants == plan.instants
+    for row, time in ((0, 30e-6), (1, 1e-3)):
+        tau, g = sums.curve(row, dwell=dwell)
+        near, at, far = (g[np.argmin(np.abs(tau - lag))] - 1 for lag in (time / 5, time, 10 * time))
+        assert 0.6 < near < 1.1 and abs(at / near - 0.6) < 0.12 and far < 0.25, (near, at, far)
+    _, cross = sums.curve(2, dwell=dwell)
+    assert abs(cross[2:20].mean() - 1) < 0.1
+    with pytest.raises(ValueError, match="weights"):
+        plan.accumulate([times[0]] * 2, [weights[0][:3]] * 2, instants)
+    with pytest.raises(ValueError, match="mixture"):
+        corrust.lifetime_weights(decay, np.array([patterns[0], patterns[0]]))

@@ -334,3 +334,169 @@ fn what_cannot_be_done_is_said() {
     assert!(folder.path().join("k_sensor_1.csv").exists());
     let _ = corrust(folder.path(), "info photons.ptu --quick");
 }
+
+/// Photons of two kinds of molecules, told apart by their lifetimes: each component's curve is that of its kind, also with a flat
+/// component beside; weights are those of the formula, by plain loops.
+#[test]
+fn components_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let kind = "--plane --brightness 300kHz --duration 2s";
+    done(
+        folder.path(),
+        &format!(
+            "simulate --diffusion -o mixture.ptu {kind} --molecules 1 --diffusion-time 30us --lifetime 1ns --second 1.5,400us,4ns \
+             --background 3kHz --seed 3"
+        ),
+    );
+    for (name, lifetime) in [("quick", "1ns"), ("slow", "4ns")] {
+        done(
+            folder.path(),
+            &format!("simulate --diffusion -o {name}.ptu {kind} --lifetime {lifetime} --seed 4"),
+        );
+    }
+    let said = done(
+        folder.path(),
+        "autocorrelate mixture.ptu -o sums.npy --dwell 2us --groups 11 --lags 8 --blocks 10 --pattern quick.ptu --pattern \
+         slow.ptu --pattern flat --curves g.csv --weights w.npy --plot g.svg --pair 0,0 --pair 1,1 --pair 0,1",
+    );
+    assert!(said.contains("components have"), "{said}");
+    let (names, columns) = table(&at("g.csv"));
+    assert_eq!(names[2..5], ["sensor_0", "sensor_1", "pair_0_1"]);
+    for (column, tau, number) in [(2, 30e-6, 1.0), (3, 400e-6, 1.5)] {
+        let fitted = columns[0].iter().filter(|lag| **lag < 20.0 * tau).count();
+        let errors = &columns[column + 4][1..fitted];
+        let [n, time] = fit(&columns[0][1..fitted], &columns[column][1..fitted], errors);
+        assert!((n / number - 1.0).abs() < 0.2, "{column}: N {n}, simulated {number}");
+        assert!((time / tau - 1.0).abs() < 0.25, "{column}: tau {time}, simulated {tau}");
+    }
+    let cross = &columns[4][4..40];
+    let mean = cross.iter().map(|g| g - 1.0).sum::<f64>() / cross.len() as f64;
+    assert!(mean.abs() < 0.06, "kinds do not know of each other: {mean}");
+    // The same bits again.
+    let sums = fs::read(at("sums.npy")).unwrap();
+    done(
+        folder.path(),
+        "autocorrelate mixture.ptu -o again.npy --dwell 2us --groups 11 --lags 8 --blocks 10 --curves h.csv --pattern quick.ptu --pattern slow.ptu \
+         --pattern flat --pair 0,0 --pair 1,1 --pair 0,1",
+    );
+    assert_eq!(sums, fs::read(at("again.npy")).unwrap());
+    for (arguments, says) in [
+        ("--pattern quick.ptu --pattern quick.ptu", "is a mixture"),
+        ("--pattern none.ptu", "none.ptu"),
+        ("--pattern gate:2ns..1ns", "the first below the second"),
+        ("--pattern flat --device sim", "expected cpu"),
+        ("--pattern flat --trace t.npy", "--trace"),
+    ] {
+        let said =
+            refused(folder.path(), &format!("autocorrelate mixture.ptu -o no.npy {arguments}"));
+        assert!(said.contains(says), "{arguments}: {said}");
+    }
+    assert!(!at("no.npy").exists());
+}
+
+/// Photons by their times are the counts', whether asked for or not: sums, curves, errors, and rates.
+#[test]
+fn times_and_counts_agree() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    done(
+        folder.path(),
+        "simulate --diffusion -o photons.ptu --plane --duration 100ms --detectors 2 --molecules 3",
+    );
+    let mut files = Vec::new();
+    for kernel in ["times", "counts", "auto"] {
+        let said = done(
+            folder.path(),
+            &format!(
+                "autocorrelate photons.ptu -o sums.npy --dwell 12.5ns --groups 14 --lags 8 --blocks 5 --pair 0,1 --pair 1,1 \
+                 --gate 0ns..3ns --gate 3ns..12.5ns --kernel {kernel} --device cpu --curves g.csv --pycorrfit p.csv --trace t.npy \
+                 --save state"
+            ),
+        );
+        assert_eq!(said.contains("by times"), kernel != "counts", "{kernel}: {said}");
+        let names = ["sums.npy", "g.csv", "p_pair_0_1.csv", "t.npy", "state"];
+        files.push(names.map(|name| fs::read(at(name)).unwrap()));
+    }
+    assert!(files[0] == files[1] && files[1] == files[2]);
+    let said =
+        refused(folder.path(), "autocorrelate photons.ptu -o no.npy --kernel times --device sim");
+    assert!(said.contains("does not run on a GPU"), "{said}");
+}
+
+/// Photons of lines of a scan: light of a steady molecule that a beam passes over has no correlation but that of the scan; between
+/// the markers of lines, without it, g is 1.
+#[test]
+fn photons_between_markers_alone_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("scan.ptu");
+    let mut random = StdRng::seed_from_u64(11);
+    // Lines of 500 pulses at every 800; bright within them, dim outside, markers 1 and 3, a frame's marker 4 on the first.
+    let mut records = Vec::new();
+    for line in 0..2000_u64 {
+        let start = line * 800;
+        let first = if line == 0 { 0b1001 } else { 0b0001 };
+        records.push(Record::Marker(first, start));
+        for pulse in start..start + 800 {
+            if pulse == start + 500 {
+                records.push(Record::Marker(0b0100, pulse));
+            }
+            let rate = if pulse < start + 500 { 0.2 } else { 0.05 };
+            if random.random::<f64>() < rate {
+                records.push(Record::Photon(1, pulse, 100));
+            }
+        }
+    }
+    ptu::write(&path, 0x0001_0307, 12.5e-9, 16e-12, &records);
+    let info = done(folder.path(), "info scan.ptu");
+    for line in ["marker 1             2000", "marker 3             2000", "marker 4             1"]
+    {
+        assert!(info.contains(line), "{info}: expected {line}");
+    }
+    let each = serde_json::from_str::<Value>(&done(folder.path(), "info --json scan.ptu")).unwrap();
+    assert_eq!(each["each_marker"], json!([2000, 0, 2000, 1]));
+    let common = "--dwell 125ns --groups 5 --lags 16 --blocks 8 --device cpu";
+    done(folder.path(), &format!("autocorrelate scan.ptu -o sums.npy --curves all.csv {common}"));
+    let (_, columns) = table(&folder.path().join("all.csv"));
+    assert!((columns[1][2] - 1.0) > 0.1, "the scan correlates: {}", columns[1][2]);
+    for kernel in ["counts", "times"] {
+        done(
+            folder.path(),
+            &format!(
+                "autocorrelate scan.ptu -o {kernel}.npy --curves g.csv --between-markers 1,3 --kernel {kernel} {common}"
+            ),
+        );
+        let (names, columns) = table(&folder.path().join("g.csv"));
+        assert_eq!(names, ["lag_seconds", "mean", "sensor_0", "mean_error", "sensor_0_error"]);
+        for (g, error) in columns[1][1..].iter().zip(&columns[3][1..]) {
+            if g.is_nan() {
+                continue;
+            }
+            assert!(*error > 0.0 && *error < 0.02, "{error}");
+            assert!((g - 1.0).abs() < 5.0 * error + 1e-3, "{g} +- {error}");
+        }
+    }
+    let [counts, times] =
+        ["counts.npy", "times.npy"].map(|name| fs::read(folder.path().join(name)).unwrap());
+    assert!(counts == times);
+    // Whole instants within lines are those of plain loops: 50 of each.
+    let sums: Vec<u64> = counts[counts.len() - 2 * 80 * 8..]
+        .as_chunks()
+        .0
+        .iter()
+        .map(|&b| u64::from_le_bytes(b))
+        .collect();
+    assert_eq!(sums[80], 2000 * 50);
+    assert_eq!(sums[81], 2000 * 49);
+    for (markers, says) in [
+        ("1,2", "no marker 2: there are those of 1, 3, 4"),
+        ("1,1", "two different"),
+        ("0,1", "from 1 to 4"),
+    ] {
+        let said = refused(
+            folder.path(),
+            &format!("autocorrelate scan.ptu -o no.npy --between-markers {markers}"),
+        );
+        assert!(said.contains(says), "{said}");
+    }
+}

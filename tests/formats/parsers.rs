@@ -23,7 +23,7 @@ use corrust::{
     live::{
         self, Assembler, Datagram, Fate, Frames, Geometry, Passed, RawChunk, Sources, spead::Packet,
     },
-    photons::{self, Gate},
+    photons::{self, CountShape, Decays, Filters, Gate, Pattern},
     samples::{RawEncoding, RawLayout},
 };
 use ndarray::Array2;
@@ -42,6 +42,7 @@ pub const TARGETS: &[Target] = &[
     ("mark5b", recording),
     ("ptu", ptu),
     ("spc", spc),
+    ("patterns", patterns),
     ("spead", spead),
     ("frames", frames),
     ("datagram", datagram),
@@ -210,12 +211,37 @@ fn tagged(name: &str, bytes: &[u8]) {
         dwell: flag(1).then_some(1e-6),
         channels: if flag(2) { vec![0, tttr::SYNC] } else { Vec::new() },
         gates: if flag(3) { vec![Gate { start: 1e-9, end: 5e-9 }] } else { Vec::new() },
+        between: flag(5).then_some([1, 2]),
         unit: flag(4).then_some(1e-9),
         spot: None,
         keep_going: flag(0),
     };
-    let counts = sentence(photons::open(&[path], &options));
-    counts.into_iter().for_each(|counts| drain(counts.recording));
+    let counts = sentence(photons::open(&[&path], &options));
+    // Of many instants a decay takes long.
+    let few = counts.as_ref().is_some_and(|counts| counts.recording.times() < 1 << 32);
+    counts.into_iter().for_each(|counts| drain::<CountShape>(counts.recording));
+    if flag(6) && few {
+        sentence(photons::decays(&path, &options, flag(7).then_some(1e-6..1e-3)));
+    }
+}
+
+/// Patterns of components, a table in text or NumPy.
+fn patterns(bytes: &[u8]) {
+    let own = Decays {
+        unit: 1e-9,
+        channels: vec!["channel 0".to_owned()],
+        counts: Array2::from_elem((1, 5), 3),
+    };
+    for name in ["patterns.csv", "patterns.npy"] {
+        let (_folder, path) = file(name, bytes);
+        let options = photons::Options::default();
+        let wanted = [Pattern::File(path.clone()), Pattern::Flat];
+        let Some(found) = sentence(photons::patterns(&path, &options, &own, &wanted)) else {
+            continue;
+        };
+        assert_eq!((found.dim().0, found.dim().2), own.counts.dim());
+        sentence(Filters::new(&own, found.view()));
+    }
 }
 
 /// Counts of HDF5, and Photon-HDF5.
@@ -228,7 +254,7 @@ fn hdf5(bytes: &[u8]) {
     };
     for options in [photons::Options::default(), gated] {
         let counts = sentence(photons::open(&[&path], &options));
-        counts.into_iter().for_each(|counts| drain(counts.recording));
+        counts.into_iter().for_each(|counts| drain::<CountShape>(counts.recording));
     }
     for spot in sentence(photon_hdf5::spots(&path)).unwrap_or_default() {
         if let Some(mut reader) = sentence(photon_hdf5::Reader::open(&path, Some(spot))) {

@@ -9,7 +9,7 @@ use corrust::{
         npy::{Dtype, Writer},
         tttr::{Kind, Reader, SYNC},
     },
-    photons::{Counts, Gate, Options, open},
+    photons::{Arrived, Counts, Gate, Options, open},
 };
 use proptest::prelude::*;
 use ptu::{KINDS, Record};
@@ -170,6 +170,114 @@ fn gates_have_sensors_of_their_own() {
 }
 
 /// Writes arrival times.
+/// Times of every kind of record are those whose counts they are, however the file is cut; microtimes come along.
+#[test]
+fn times_of_every_kind_are_the_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, name, t3) in KINDS {
+        let path = folder.path().join("photons.ptu");
+        let records = photons(kind, t3, 40_000);
+        ptu::write(&path, kind, unit(t3), MICROTIME, &records);
+        let dwell = if t3 { 37 } else { 9_250_000 };
+        let gates = if t3 { vec![Gate { start: 0.0, end: 4e-9 }] } else { Vec::new() };
+        let options = Options { dwell: Some(dwell as f64 * unit(t3)), gates, ..Options::default() };
+        let expected = read(open(&[&path], &options).unwrap(), 1 << 16).unwrap();
+        let opened = open(&[&path], &options).unwrap();
+        let mut recording = opened.recording;
+        let sensors = recording.shape().sensors;
+        assert!(recording.photons().unwrap().len() == sensors && recording.stretch() > 0);
+        let mut found = vec![0_u16; expected.len()];
+        let (mut arrived, mut first) = (Arrived { with_microtimes: true, ..Arrived::default() }, 0);
+        for step in [1, 2, 1000, u64::MAX, 7] {
+            let instants = recording.read_times(step, &mut arrived).unwrap();
+            assert_eq!(instants, arrived.instants);
+            for (sensor, (times, micro)) in
+                arrived.times.iter().zip(&arrived.microtimes).enumerate()
+            {
+                assert_eq!(times.len(), micro.len());
+                assert!(micro.iter().all(|&micro| !t3 || micro < 250), "{name}: within the gate");
+                for &at in times {
+                    found[(first + u64::from(at)) as usize * sensors + sensor] += 1;
+                }
+            }
+            first += instants;
+        }
+        assert_eq!(first, recording.times());
+        assert!(found == expected, "{name}");
+        assert_eq!(
+            recording.microtimes().map(|micro| micro.unit),
+            t3.then_some(MICROTIME),
+            "{name}"
+        );
+    }
+}
+
+/// Photons between markers of every kind of record are those that loops find, and so is the mask.
+#[test]
+fn photons_between_markers_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, name, t3) in KINDS {
+        let path = folder.path().join("photons.ptu");
+        let records = photons(kind, t3, 40_000);
+        ptu::write(&path, kind, unit(t3), MICROTIME, &records);
+        let channels: [u32; 3] = if kind & 0xff == 3 { [1, 2, 4] } else { [0, 3, 62] };
+        let dwell: u64 = if t3 { 20 } else { 300_000 };
+        let all = expected(&records, &channels, ALL, dwell);
+        let instants = all.len() / 3;
+        // Times of a PicoHarp's markers in T2 have no lowest bits: they are the marker's.
+        let exact = |bits: u32, time: u64| match kind {
+            0x0001_0203 => time & !15 | u64::from(bits),
+            _ => time,
+        };
+        let mut inside = vec![false; instants];
+        let mut begun = None;
+        let mut fill = |begin: u64, end: u64| {
+            for instant in begin.div_ceil(dwell)..(end / dwell).min(instants as u64) {
+                inside[instant as usize] = true;
+            }
+        };
+        let mut last = 0;
+        for &record in &records {
+            let (Record::Photon(_, time, _) | Record::Marker(_, time) | Record::Sync(time)) =
+                record;
+            last = time;
+            let Record::Marker(bits, time) = record else { continue };
+            let time = exact(bits, time);
+            if bits & 0b0100 != 0
+                && let Some(begin) = begun.take()
+            {
+                fill(begin, time);
+            }
+            if bits & 0b0010 != 0 {
+                begun.get_or_insert(time);
+            }
+        }
+        if let Some(begin) = begun {
+            fill(begin, last + 1);
+        }
+        let masked = all.chunks(3).zip(&inside).flat_map(|(counts, &inside)| {
+            let counts = counts.iter().map(move |&count| if inside { count } else { 0 });
+            counts.chain([u16::from(inside)]).collect::<Vec<_>>()
+        });
+        let masked: Vec<u16> = masked.collect();
+        let options = Options {
+            dwell: Some(dwell as f64 * unit(t3)),
+            between: Some([2, 3]),
+            ..Options::default()
+        };
+        let counts = open(&[&path], &options).unwrap();
+        assert!(counts.masked && counts.sensors.len() == 4, "{name}");
+        let found = read(counts, 777).unwrap();
+        assert!(found == masked, "{name}");
+        let survey = Reader::open(&path, false).unwrap().survey().unwrap();
+        for marker in 1..=4 {
+            let of = |record: &&Record| matches!(record, Record::Marker(bits, _) if bits >> (marker - 1) & 1 == 1);
+            let there = records.iter().filter(of).count() as u64;
+            assert_eq!(survey.each_marker[marker - 1], there, "{name}, marker {marker}");
+        }
+    }
+}
+
 fn write_times(path: &Path, times: &[u64]) {
     let mut writer = Writer::appending(path, Dtype::Uint64, &[]).unwrap();
     let bytes: Vec<u8> = times.iter().flat_map(|time| time.to_le_bytes()).collect();

@@ -1,6 +1,6 @@
 //! A place that computes: the CPU, a GPU, or several.
 
-use super::{state::State, sums_mut::SumsMut};
+use super::{state::State, sums_mut::SumsMut, times::Entry};
 use crate::{
     error::{Error, Result},
     kernels::autocorrelate::Kernel,
@@ -11,6 +11,17 @@ use crate::{
 pub(crate) trait Backend: Send {
     /// Advances the state by counts, one channel of as many inputs as there are sensors.
     fn accumulate(&mut self, counts: &Samples<'_>) -> Result<()>;
+
+    /// Whether it correlates photons by their times.
+    fn takes_times(&self) -> bool {
+        false
+    }
+
+    /// Advances the state by photons of each sensor, in so many instants; asked of one that [takes](Self::takes_times)
+    /// them.
+    fn accumulate_times(&mut self, _instants: u64, _photons: &[Vec<Entry<u32>>]) -> Result<()> {
+        Err(Error::invalid(format!("{}: correlates counts, no times", self.device_name())))
+    }
 
     /// Waits until all sums are up to date.
     fn wait(&mut self) -> Result<()> {

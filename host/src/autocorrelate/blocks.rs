@@ -2,6 +2,7 @@
 
 use ndarray::Array2;
 
+use super::times::Amount;
 use crate::{
     autocorrelate::curve::Sums,
     error::{Error, Result},
@@ -28,10 +29,17 @@ use crate::{
 /// assert!(errors.rows[[0, 1]] > 0.03); // g is no better known than that
 /// # Ok::<(), corrust_host::Error>(())
 /// ```
-#[derive(Clone, Debug, Default)]
-pub struct Blocks {
+#[derive(Clone, Debug)]
+pub struct Blocks<T = u64> {
     /// Sums at the end of each block.
-    ends: Vec<Sums>,
+    ends: Vec<Sums<T>>,
+}
+
+/// No block.
+impl<T> Default for Blocks<T> {
+    fn default() -> Self {
+        Self { ends: Vec::new() }
+    }
 }
 
 /// Standard errors of curves.
@@ -43,12 +51,23 @@ pub struct Errors {
     pub mean: Vec<f64>,
 }
 
-impl Blocks {
+impl Errors {
+    /// Divides errors of curves by the curve of a mask, sums of one row, by which the curves are divided.
+    pub fn divide_by<T: Amount>(&mut self, mask: &Sums<T>) {
+        for (point, mean) in self.mean.iter_mut().enumerate() {
+            let scale = mask.g(0, point).unwrap_or(f64::NAN);
+            *mean /= scale;
+            self.rows.column_mut(point).mapv_inplace(|error| error / scale);
+        }
+    }
+}
+
+impl<T: Amount> Blocks<T> {
     /// Takes in the sums at the end of a block, which goes on where the one before ended.
     ///
     /// # Errors
     /// [`Error::Invalid`] when they are of another shape, or not after those before.
-    pub fn add(&mut self, sums: &Sums) -> Result<()> {
+    pub fn add(&mut self, sums: &Sums<T>) -> Result<()> {
         if let Some(last) = self.ends.last() {
             let shapes = [sums, last].map(|sums| (sums.shape, sums.products.dim()));
             if shapes[0] != shapes[1] || sums.instants <= last.instants {
@@ -62,7 +81,7 @@ impl Blocks {
             }
         }
         // The sums over all complete bins are not needed here.
-        self.ends.push(Sums { products: Array2::zeros(sums.products.raw_dim()), ..sums.clone() });
+        self.ends.push(Sums { products: Array2::default(sums.products.raw_dim()), ..sums.clone() });
         Ok(())
     }
 
@@ -87,6 +106,15 @@ impl Blocks {
 
     /// The standard errors of the curves of the last sums.
     pub fn errors(&self) -> Errors {
+        self.errors_over(None)
+    }
+
+    /// The standard errors of the curves of the last sums, divided by that of a mask, whose blocks end at the same
+    /// instants and have one row.
+    ///
+    /// # Panics
+    /// When the mask has fewer blocks.
+    pub fn errors_over(&self, mask: Option<&Self>) -> Errors {
         let Some(all) = self.ends.last() else {
             return Errors { rows: Array2::zeros((0, 0)), mean: Vec::new() };
         };
@@ -97,26 +125,33 @@ impl Blocks {
         };
         let starts = std::iter::once(None).chain(self.ends.iter().map(Some));
         let blocks: Vec<_> = starts.zip(&self.ends).collect();
+        let masks: Option<Vec<_>> = mask.map(|mask| {
+            let starts = std::iter::once(None).chain(mask.ends.iter().map(Some));
+            starts.zip(&mask.ends).collect()
+        });
         let mut curves = vec![Vec::with_capacity(blocks.len()); rows];
         for point in 0..points {
             let mut means = Vec::with_capacity(blocks.len());
             curves.iter_mut().for_each(Vec::clear);
-            for &(start, end) in &blocks {
+            for (block, &(start, end)) in blocks.iter().enumerate() {
                 let own = end.bins[point] - start.map_or(0, |start| start.bins[point]);
                 if own == 0 {
                     continue;
                 }
                 let bins = (all.bins[point] - own) as f64;
+                let scale = match (&masks, mask) {
+                    (Some(masks), Some(mask)) => {
+                        let (start, end) = masks[block];
+                        let whole = mask.ends.last().expect("as many blocks");
+                        without([whole, end], start, [0, point], bins)
+                    }
+                    _ => Some(1.0),
+                };
                 let (mut sum, mut count) = (0.0, 0.0);
                 for (row, curve) in curves.iter_mut().enumerate() {
-                    let at = [row, point];
-                    let rest = |sums: fn(&Sums) -> &Array2<u64>| {
-                        let before = start.map_or(0, |start| sums(start)[at]);
-                        (sums(all)[at] - (sums(end)[at] - before)) as f64
-                    };
-                    let (z, y) = (rest(|sums| &sums.direct), rest(|sums| &sums.delayed));
-                    if z > 0.0 && y > 0.0 {
-                        let g = rest(|sums| &sums.curve_products) * bins / z / y;
+                    let g = without([all, end], start, [row, point], bins);
+                    if let (Some(g), Some(scale)) = (g, scale) {
+                        let g = g / scale;
                         curve.push(g);
                         (sum, count) = (sum + g, count + 1.0);
                     }
@@ -132,6 +167,21 @@ impl Blocks {
         }
         errors
     }
+}
+
+/// `g` at a row and point of a stream without the block between two sums, which leaves so many bins.
+fn without<T: Amount>(
+    [all, end]: [&Sums<T>; 2],
+    start: Option<&Sums<T>>,
+    at: [usize; 2],
+    bins: f64,
+) -> Option<f64> {
+    let rest = |sums: fn(&Sums<T>) -> &Array2<T>| {
+        let before = start.map_or(T::default(), |start| sums(start)[at]);
+        sums(all)[at].minus(sums(end)[at].minus(before)).value()
+    };
+    let (z, y) = (rest(|sums| &sums.direct), rest(|sums| &sums.delayed));
+    (z > 0.0 && y > 0.0).then(|| rest(|sums| &sums.curve_products) * bins / z / y)
 }
 
 /// The standard error of what has these values when one block after the other is left out.

@@ -18,6 +18,7 @@ use crate::{
         backend::Backend,
         shape::{Scheme, Shape},
         state::State,
+        times::{Curve, Entry, Lists, Run, by_lists},
     },
     error::Result,
     kernels::autocorrelate::Kernel,
@@ -37,6 +38,10 @@ const TILE: usize = 64;
 /// Rows for each sensor above which counts are turned for all rows together.
 const SHARED: usize = 2;
 
+/// Bins of a run of arrival times, of the first group that is computed from counts; and photons, where there is none.
+const RUN_BINS: u64 = 4096;
+const RUN_PHOTONS: u64 = 4096;
+
 /// Groups whose bins are held in 16 bits: `255 * 2^6 < 2^15`, and dot products of at least 16 terms
 /// fit 32 bits.
 const NARROW_GROUPS: usize = 7;
@@ -47,8 +52,11 @@ const LAGS_TOGETHER: usize = 8;
 /// The CPU backend: a state, and the instructions to advance it.
 pub(super) struct Cpu {
     state: State,
-    advance: fn(&Shape, &mut Row<'_>, &mut Scratch, u64),
+    advance: Advance,
 }
+
+/// Advances a row by a run of counts, or from a group on whose lists are in the scratch.
+type Advance = fn(&Shape, &mut Row<'_>, &mut Scratch, u64, usize);
 
 impl Cpu {
     pub(super) fn new(state: State) -> Self {
@@ -109,7 +117,7 @@ impl Cpu {
                             } else {
                                 scratch.begin(index, run);
                             }
-                            advance(&shape, &mut row, scratch, begin + first as u64);
+                            advance(&shape, &mut row, scratch, begin + first as u64, 0);
                         }
                     }
                 });
@@ -118,7 +126,97 @@ impl Cpu {
     }
 }
 
+impl Cpu {
+    /// Advances the state by photons of each sensor.
+    fn advance_by_times(&mut self, instants: u64, photons: &[Vec<Entry<u32>>]) {
+        let shape = self.state.shape;
+        let (points, groups) = (shape.points(), shape.groups);
+        let line = groups * shape.cells();
+        let (begin, advance) = (self.state.instants, self.advance);
+        (
+            self.state.pairs.par_iter(),
+            self.state.products.par_chunks_mut(points),
+            self.state.totals.par_iter_mut(),
+            self.state.partial.par_chunks_mut(groups),
+            self.state.cells.par_chunks_mut(line),
+        )
+            .into_par_iter()
+            .for_each_init(Scratch::default, |scratch, row| {
+                let (pair, products, totals, partial, cells) = row;
+                let mut row = Row { products, totals, partial, cells };
+                let photons = pair.map(|sensor| &photons[sensor as usize][..]);
+                let stretch = Run { begin, instants: instants as u32 };
+                row.advance_by_times(&shape, scratch, stretch, photons, advance);
+            });
+        self.state.instants += instants;
+    }
+}
+
+impl Row<'_> {
+    /// Advances it by photons of a stretch: short bins by their lists, long ones by counts.
+    fn advance_by_times(
+        &mut self,
+        shape: &Shape,
+        scratch: &mut Scratch,
+        stretch: Run,
+        photons: [&[Entry<u32>]; 2],
+        advance: Advance,
+    ) {
+        let sums = photons.map(|list| list.iter().map(|entry| u64::from(entry.value)).sum::<u64>());
+        self.totals.iter_mut().zip(sums).for_each(|(total, sum)| *total += sum);
+        let entries = photons.map(|list| list.len() as u64);
+        let instants = u64::from(stretch.instants);
+        // Lists compute one group at least: counts of times have to be made elsewhere.
+        let (groups, _) = by_lists(shape, entries, instants);
+        let groups = groups.max(1);
+        let most = match groups < shape.groups {
+            true => RUN_BINS << groups,
+            false => (instants * RUN_PHOTONS / (entries[0] + entries[1]).max(1)).max(RUN_BINS),
+        };
+        let mut rest = photons;
+        let mut first = 0;
+        while first < instants {
+            let run =
+                Run { begin: stretch.begin + first, instants: most.min(instants - first) as u32 };
+            let end = first + u64::from(run.instants);
+            let now = rest
+                .map(|list| list.split_at(list.partition_point(|entry| u64::from(entry.at) < end)));
+            rest = now.map(|(_, after)| after);
+            let now = now.map(|(now, _)| now);
+            // Half of a bin waits where a group has begun one that the group before has not.
+            let halves = &mut scratch.halves;
+            halves.clear();
+            halves.push(0);
+            halves.extend(self.partial.array_windows().map(|[before, own]| own - before));
+            let mut curve =
+                Curve { products: &mut *self.products, halves, cells: &mut *self.cells };
+            scratch.lists.advance(shape, groups, run, now, first as u32, &mut curve);
+            if groups < shape.groups {
+                scratch.run_sum =
+                    now[0].iter().fold(0_u32, |sum, entry| sum.wrapping_add(entry.value));
+                scratch.fill(shape, groups, run, self.cells);
+                advance(shape, self, scratch, run.begin, groups);
+            }
+            let mut waits = 0;
+            for (partial, half) in self.partial.iter_mut().zip(&scratch.halves).take(groups) {
+                waits += half;
+                *partial = waits;
+            }
+            first = end;
+        }
+    }
+}
+
 impl Backend for Cpu {
+    fn takes_times(&self) -> bool {
+        true
+    }
+
+    fn accumulate_times(&mut self, instants: u64, photons: &[Vec<Entry<u32>>]) -> Result<()> {
+        self.advance_by_times(instants, photons);
+        Ok(())
+    }
+
     fn accumulate(&mut self, counts: &Samples<'_>) -> Result<()> {
         counts.check_host()?;
         if let Some(plain) = counts.plain(Layout::Tcn) {
@@ -157,6 +255,19 @@ struct Bins<T> {
     d: Vec<T>,
 }
 
+impl<T: Bin> Bins<T> {
+    /// Makes bins of lists, of which so many are new.
+    fn fill(&mut self, lists: &Lists<u32>, new: u32, cells: &[u32]) {
+        let Self { z, d } = self;
+        z.clear();
+        z.resize(new as usize, T::default());
+        lists.direct.iter().for_each(|bin| z[bin.at as usize] = T::from_cell(bin.value));
+        d.clear();
+        d.resize(cells.len() + new as usize, T::default());
+        lists.delayed().iter().for_each(|bin| d[bin.at as usize] = T::from_cell(bin.value));
+    }
+}
+
 /// Buffers of a thread.
 #[derive(Default)]
 struct Scratch {
@@ -168,9 +279,23 @@ struct Scratch {
     /// Counts of the row's run.
     direct: Vec<u8>,
     delayed: Vec<u8>,
+    /// Lists of a run's photons, the bins that wait for their neighbours, and the sum of its counts.
+    lists: Lists<u32>,
+    halves: Vec<u32>,
+    run_sum: u32,
 }
 
 impl Scratch {
+    /// Makes bins of a group's lists.
+    fn fill(&mut self, shape: &Shape, group: usize, run: Run, cells: &[u32]) {
+        let cells = &cells[group * shape.cells()..][..shape.cells()];
+        let (lists, parity) = (&self.lists, group % 2);
+        match group < NARROW_GROUPS {
+            true => self.narrow[parity].fill(lists, run.complete(group), cells),
+            false => self.wide[parity].fill(lists, run.complete(group), cells),
+        }
+    }
+
     /// Corner turn of a run of counts `[instant][sensor]` for the rows of a tile.
     fn turn(&mut self, counts: &[u8], sensors: usize, pairs: &[[u32; 2]]) {
         let instants = counts.len() / sensors;
@@ -487,8 +612,9 @@ impl Group<'_> {
                 self.products[lags - 1 - place] += dot;
             }
         }
-        let binned: u32 = bins.z.iter().map(|bin| bin.to_cell()).sum();
-        *self.partial = *self.partial + run_sum - binned;
+        // Sums of a long run may wrap; the register, their difference, does not.
+        let binned = bins.z.iter().fold(0_u32, |sum, bin| sum.wrapping_add(bin.to_cell()));
+        *self.partial = self.partial.wrapping_add(run_sum).wrapping_sub(binned);
         let line = bins.d[bins.d.len() - self.cells.len()..].iter().rev();
         self.cells.iter_mut().zip(line).for_each(|(cell, bin)| *cell = bin.to_cell());
     }
@@ -499,21 +625,31 @@ impl Group<'_> {
 /// # Safety
 /// The CPU has the instructions of `N`.
 #[inline(always)]
-unsafe fn advance<N: Narrow>(shape: &Shape, row: &mut Row<'_>, scratch: &mut Scratch, begin: u64) {
+unsafe fn advance<N: Narrow>(
+    shape: &Shape,
+    row: &mut Row<'_>,
+    scratch: &mut Scratch,
+    begin: u64,
+    from: usize,
+) {
     let sum = |counts: &[u8]| counts.iter().map(|&count| u32::from(count)).sum::<u32>();
-    let run_sum = sum(&scratch.direct);
-    row.totals[0] += u64::from(run_sum);
-    row.totals[1] += u64::from(sum(&scratch.delayed));
+    if from == 0 {
+        scratch.run_sum = sum(&scratch.direct);
+        row.totals[0] += u64::from(scratch.run_sum);
+        row.totals[1] += u64::from(sum(&scratch.delayed));
+    }
+    let run_sum = scratch.run_sum;
 
-    let mut products = &mut row.products[..];
+    let before = (0..from).map(|group| shape.steps(group).count()).sum::<usize>();
+    let mut products = &mut row.products[before..];
     let lines = row.cells.chunks_mut(shape.cells());
     // Remainder of the group before: half a bin of this one, and less.
     let mut pending = 0;
-    for (group, (cells, partial)) in lines.zip(row.partial.iter_mut()).enumerate() {
+    for (group, (cells, partial)) in lines.zip(row.partial.iter_mut()).enumerate().skip(from) {
         let steps = shape.steps(group);
         let (own, rest) = products.split_at_mut(steps.clone().count());
         products = rest;
-        let half = *partial - pending;
+        let half = if group > from { *partial - pending } else { 0 };
         pending = *partial;
         let mut this = Group {
             scheme: shape.scheme,
@@ -531,17 +667,20 @@ unsafe fn advance<N: Narrow>(shape: &Shape, row: &mut Row<'_>, scratch: &mut Scr
             if group % 2 == 0 { (wide_even, wide_odd) } else { (wide_odd, wide_even) };
         // SAFETY: the caller's promise.
         unsafe {
-            if group == 0 {
-                this.counts(&scratch.direct, &scratch.delayed, this_narrow);
+            if group < NARROW_GROUPS {
+                match group {
+                    0 => this.counts(&scratch.direct, &scratch.delayed, this_narrow),
+                    // They are there.
+                    _ if group == from => {}
+                    _ => this.add_pairs(last_narrow, half, this_narrow),
+                }
                 this.finish::<N, _>(this_narrow, run_sum);
-            } else if group < NARROW_GROUPS {
-                this.add_pairs(last_narrow, half, this_narrow);
-                this.finish::<N, _>(this_narrow, run_sum);
-            } else if group == NARROW_GROUPS {
-                this.add_pairs(last_narrow, half, this_wide);
-                this.finish::<N, _>(this_wide, run_sum);
             } else {
-                this.add_pairs(last_wide, half, this_wide);
+                match group {
+                    _ if group == from => {}
+                    NARROW_GROUPS => this.add_pairs(last_narrow, half, this_wide),
+                    _ => this.add_pairs(last_wide, half, this_wide),
+                }
                 this.finish::<N, _>(this_wide, run_sum);
             }
         }
@@ -558,30 +697,42 @@ fn has_avx512() -> bool {
 }
 
 /// [`advance`] with the best instructions that this CPU has.
-fn best() -> fn(&Shape, &mut Row<'_>, &mut Scratch, u64) {
+fn best() -> Advance {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-        fn avx512(shape: &Shape, row: &mut Row<'_>, scratch: &mut Scratch, begin: u64) {
+        fn avx512(
+            shape: &Shape,
+            row: &mut Row<'_>,
+            scratch: &mut Scratch,
+            begin: u64,
+            from: usize,
+        ) {
             // SAFETY: the caller has found the instructions.
-            unsafe { advance::<x86::Avx512Vnni>(shape, row, scratch, begin) };
+            unsafe { advance::<x86::Avx512Vnni>(shape, row, scratch, begin, from) };
         }
         #[target_feature(enable = "avx2")]
-        fn avx2(shape: &Shape, row: &mut Row<'_>, scratch: &mut Scratch, begin: u64) {
+        fn avx2(shape: &Shape, row: &mut Row<'_>, scratch: &mut Scratch, begin: u64, from: usize) {
             // SAFETY: the caller has found the instructions.
-            unsafe { advance::<x86::Avx2>(shape, row, scratch, begin) };
+            unsafe { advance::<x86::Avx2>(shape, row, scratch, begin, from) };
         }
         if has_avx512() {
             // SAFETY: the CPU has the instructions.
-            return |shape, row, scratch, begin| unsafe { avx512(shape, row, scratch, begin) };
+            return |shape, row, scratch, begin, from| unsafe {
+                avx512(shape, row, scratch, begin, from)
+            };
         }
         if is_x86_feature_detected!("avx2") {
             // SAFETY: the CPU has the instructions.
-            return |shape, row, scratch, begin| unsafe { avx2(shape, row, scratch, begin) };
+            return |shape, row, scratch, begin, from| unsafe {
+                avx2(shape, row, scratch, begin, from)
+            };
         }
     }
     // SAFETY: it needs no instructions of its own.
-    |shape, row, scratch, begin| unsafe { advance::<Portable>(shape, row, scratch, begin) }
+    |shape, row, scratch, begin, from| unsafe {
+        advance::<Portable>(shape, row, scratch, begin, from)
+    }
 }
 
 #[cfg(test)]

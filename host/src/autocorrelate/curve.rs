@@ -2,7 +2,11 @@
 
 use ndarray::Array2;
 
-use super::shape::First;
+use super::{
+    head::Head,
+    shape::First,
+    times::{Amount, Value},
+};
 use crate::{
     autocorrelate::{
         shape::{Point, Scheme, Shape},
@@ -16,8 +20,10 @@ use crate::{
 /// The products are those of all complete bins, the output's `A`. The other sums are a curve's: over the
 /// bins whose delayed bin begins at or after the first sample, as counts before it are not known to be
 /// zero. They are zero where the stream is shorter than the lag.
+///
+/// Sums of counts are exact integers, those of weighted photons ([`Weighted`](super::Weighted)) numbers of `T = f64`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sums {
+pub struct Sums<T = u64> {
     /// Sensors, groups and lags.
     pub shape: Shape,
     /// Instants seen.
@@ -25,15 +31,15 @@ pub struct Sums {
     /// The points of every curve: groups in order, lags ascending.
     pub points: Vec<Point>,
     /// `A = sum Z Y` over all complete bins: `[row][point]`.
-    pub products: Array2<u64>,
+    pub products: Array2<T>,
     /// `M'`, bins of each point's curve.
     pub bins: Vec<u64>,
     /// `A' = sum' Z Y`: `[row][point]`.
-    pub curve_products: Array2<u64>,
+    pub curve_products: Array2<T>,
     /// `sum' Z`: `[row][point]`.
-    pub direct: Array2<u64>,
+    pub direct: Array2<T>,
     /// `sum' Y`: `[row][point]`.
-    pub delayed: Array2<u64>,
+    pub delayed: Array2<T>,
 }
 
 impl Sums {
@@ -50,11 +56,56 @@ impl Sums {
     /// Replaces the sums by those of a state; their memory is used again.
     pub(super) fn set(&mut self, state: &State) -> Result<()> {
         let State { shape, instants, .. } = *state;
+        let numbers = Numbers {
+            shape,
+            instants,
+            pairs: &state.pairs,
+            products: &state.products,
+            totals: &state.totals,
+            partial: &state.partial,
+            cells: &state.cells,
+            head: &state.head,
+        };
+        self.take(&numbers);
+        if state.wide {
+            let points = self.points.len();
+            let rows = state.pairs.len() / 4;
+            let sums = |array: &Array2<u64>, weights| -> Result<Array2<u64>> {
+                let sums = of_digits(array.as_slice().expect("as it was made"), points, weights)?;
+                Ok(Array2::from_shape_vec((rows, points), sums).expect("as many sums as points"))
+            };
+            let products = [65_536, 256, 256, 1];
+            self.products = sums(&self.products, products)?;
+            self.curve_products = sums(&self.curve_products, products)?;
+            // High digits are direct in the first two rows, delayed in the first and the third.
+            self.direct = sums(&self.direct, [256, 0, 1, 0])?;
+            self.delayed = sums(&self.delayed, [256, 1, 0, 0])?;
+        }
+        self.shape = state.shape();
+        Ok(())
+    }
+}
+
+/// Numbers that a stream keeps, as of a [`State`].
+pub(super) struct Numbers<'a, V: Value> {
+    pub shape: Shape,
+    pub instants: u64,
+    pub pairs: &'a [[u32; 2]],
+    pub products: &'a [V::Sum],
+    pub totals: &'a [[V::Sum; 2]],
+    pub partial: &'a [V],
+    pub cells: &'a [V],
+    pub head: &'a Head<V>,
+}
+
+impl<T: Amount> Sums<T> {
+    /// Replaces the sums by those of a stream's numbers; their memory is used again.
+    pub(super) fn take<V: Value<Sum = T>>(&mut self, state: &Numbers<'_, V>) {
+        let Numbers { shape, instants, .. } = *state;
         self.points.clear();
         self.points.extend(shape.curve());
         let points = &self.points;
-        let rows = state.pairs.len() / if state.wide { 4 } else { 1 };
-        let size = (rows, points.len());
+        let size = (state.pairs.len(), points.len());
         let array = |sums| Array2::from_shape_vec(size, sums).expect("as many sums as points");
         let complete = |point: &Point| instants >> point.group;
         let first = |point: &Point| point.first().instant >> point.group;
@@ -67,41 +118,54 @@ impl Sums {
                     memory.clear();
                     memory
                 });
-        all_products.extend_from_slice(&state.products);
+        all_products.extend_from_slice(state.products);
         for (row, products) in state.products.chunks_exact(points.len()).enumerate() {
             let head = state.pairs[row].map(|sensor| state.head.before(sensor));
             let sums = products.iter().zip(delayed_sums(state, row));
             for (point, (&product, delayed_sum)) in points.iter().zip(sums) {
                 let First { instant, straddling, counted } = point.first();
                 let [z, y, zy] = if complete(point) < first(point) {
-                    [0; 3]
+                    [T::default(); 3]
                 } else {
                     let partial = state.partial[row * shape.groups + point.group];
-                    let all = state.totals[row][0].wrapping_sub(partial.into());
-                    let z = all.wrapping_sub(head[0].at(instant));
+                    let all = state.totals[row][0].minus(partial.sum());
+                    let z = all.minus(head[0].at(instant));
                     let before = head[1].at(counted);
-                    let bin = straddling.map_or(0, |from| head[0].at(instant) - head[0].at(from));
-                    let straddled = bin.wrapping_mul(before);
-                    [z, delayed_sum.wrapping_sub(before), product.wrapping_sub(straddled)]
+                    let bin = straddling
+                        .map_or(T::default(), |from| head[0].at(instant).minus(head[0].at(from)));
+                    [z, delayed_sum.minus(before), product.minus(bin.times(before))]
                 };
                 direct.push(z);
                 delayed.push(y);
                 curve_products.push(zy);
             }
         }
-        if state.wide {
-            let products = [65_536, 256, 256, 1];
-            all_products = of_digits(&all_products, points.len(), products)?;
-            curve_products = of_digits(&curve_products, points.len(), products)?;
-            // High digits are direct in the first two rows, delayed in the first and the third.
-            direct = of_digits(&direct, points.len(), [256, 0, 1, 0])?;
-            delayed = of_digits(&delayed, points.len(), [256, 1, 0, 0])?;
-        }
-        (self.shape, self.instants) = (state.shape(), instants);
+        (self.shape, self.instants) = (shape, instants);
         self.products = array(all_products);
         self.curve_products = array(curve_products);
         (self.direct, self.delayed) = (array(direct), array(delayed));
-        Ok(())
+    }
+
+    /// The sums of all rows but the last, and those of the last.
+    ///
+    /// # Panics
+    /// When there is no row.
+    pub fn split_last(self) -> (Self, Self) {
+        let last = self.products.nrows() - 1;
+        let part = |rows: std::ops::Range<usize>| {
+            let of = |array: &Array2<T>| array.slice(ndarray::s![rows.clone(), ..]).to_owned();
+            Self {
+                shape: self.shape,
+                instants: self.instants,
+                points: self.points.clone(),
+                bins: self.bins.clone(),
+                products: of(&self.products),
+                curve_products: of(&self.curve_products),
+                direct: of(&self.direct),
+                delayed: of(&self.delayed),
+            }
+        };
+        (part(0..last), part(last..last + 1))
     }
 
     /// `g(tau) = A' M' / (sum' Z * sum' Y)` of a row at one point, symmetric normalisation: the products
@@ -112,9 +176,9 @@ impl Sums {
     /// When there is no such row or point.
     pub fn g(&self, row: usize, point: usize) -> Option<f64> {
         let at = [row, point];
-        let (direct, delayed) = (self.direct[at] as f64, self.delayed[at] as f64);
+        let (direct, delayed) = (self.direct[at].value(), self.delayed[at].value());
         (direct > 0.0 && delayed > 0.0)
-            .then(|| self.curve_products[at] as f64 * self.bins[point] as f64 / direct / delayed)
+            .then(|| self.curve_products[at].value() * self.bins[point] as f64 / direct / delayed)
     }
 
     /// The mean of [`g`](Self::g) over the rows that have one at the point.
@@ -190,7 +254,7 @@ fn of_digits(sums: &[u64], points: usize, weights: [u128; 4]) -> Result<Vec<u64>
 
 /// `sum_m Y` of every point of a row, from the total of the delayed sensor's counts less those that
 /// are still in the delay lines.
-fn delayed_sums(state: &State, row: usize) -> Vec<u64> {
+fn delayed_sums<V: Value>(state: &Numbers<'_, V>, row: usize) -> Vec<V::Sum> {
     let shape = &state.shape;
     let cells = shape.cells();
     let mut sums = Vec::with_capacity(shape.points());
@@ -200,10 +264,10 @@ fn delayed_sums(state: &State, row: usize) -> Vec<u64> {
         let start = (row * shape.groups + group) * cells;
         let line = &state.cells[start..start + cells];
         // before[c]: sum of the counts before the bin in cell c begins.
-        let before: Vec<u64> = line
+        let before: Vec<V::Sum> = line
             .iter()
             .scan(newest, |sum, &cell| {
-                *sum = sum.wrapping_sub(cell.into());
+                *sum = sum.minus(cell.sum());
                 Some(*sum)
             })
             .collect();
@@ -214,8 +278,8 @@ fn delayed_sums(state: &State, row: usize) -> Vec<u64> {
                 sums.extend(shape.steps(group).map(|c| before[c]));
                 // The next group's newest bin ends where this group's oldest begins or, when that
                 // is its second half, ends.
-                let second_half = if even { line[cells - 1] } else { 0 };
-                newest = before[cells - 1].wrapping_add(second_half.into());
+                let second_half = if even { line[cells - 1] } else { V::default() };
+                newest = before[cells - 1].plus(second_half.sum());
             }
             Scheme::Classic => {
                 sums.extend(

@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use super::times::{Amount, Entry, Value};
 use crate::autocorrelate::shape::Shape;
 
 /// Sensors whose counts are added together: as many bytes as a cache line.
@@ -15,7 +16,7 @@ const LEAST_SHARED: usize = 1 << 20;
 /// begins before the stream. The same whatever computes the rest, and complete once the stream is as
 /// long as the longest lag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct Head<V = u32> {
     /// Instants up to which sums are asked for, ascending from above 0.
     marks: Vec<u64>,
     /// Sensors that have a row, ascending.
@@ -23,20 +24,56 @@ pub(crate) struct Head {
     /// Sums of the counts from the mark before, or the beginning, up to each mark:
     /// `[mark]`, and the sensors that have a row. Neighbours are at most `2^23` instants apart, the longest bin: `255 * 2^23 <
     /// 2^31`.
-    pub(super) sums: Vec<u32>,
+    pub(super) sums: Vec<V>,
 }
 
-impl Head {
+impl<V: Value> Head<V> {
     /// The head of a stream that has not begun.
     pub(super) fn new(shape: &Shape, pairs: &[[u32; 2]]) -> Self {
-        let marks = Self::marks(shape);
+        let marks = Head::marks(shape);
         let mut sensors = pairs.as_flattened().to_vec();
         sensors.sort_unstable();
         sensors.dedup();
-        let sums = vec![0; marks.len() * sensors.len()];
+        let sums = vec![V::default(); marks.len() * sensors.len()];
         Self { marks, sensors, sums }
     }
 
+    /// Takes in photons of each sensor, in instants that count from `begin` on.
+    pub(super) fn advance_times(&mut self, begin: u64, photons: &[Vec<Entry<V>>]) {
+        let Self { marks, sensors, sums } = self;
+        if marks.last().is_none_or(|&last| last <= begin) {
+            return;
+        }
+        let width = sensors.len();
+        for (column, &sensor) in sensors.iter().enumerate() {
+            let mut mark = marks.partition_point(|&mark| mark <= begin);
+            for entry in &photons[sensor as usize] {
+                let instant = begin + u64::from(entry.at);
+                while marks.get(mark).is_some_and(|&mark| mark <= instant) {
+                    mark += 1;
+                }
+                if mark == marks.len() {
+                    break;
+                }
+                let sum = &mut sums[mark * width + column];
+                *sum = sum.plus(entry.value);
+            }
+        }
+    }
+
+    /// Counts of a sensor that has a row before each of the marks.
+    pub(super) fn before(&self, sensor: u32) -> Before<'_, V::Sum> {
+        let column = self.sensors.binary_search(&sensor).expect("a sensor that has a row");
+        let sums = self.sums.iter().skip(column).step_by(self.sensors.len());
+        let before = sums.scan(V::Sum::default(), |sum, &part| {
+            *sum = sum.plus(part.sum());
+            Some(*sum)
+        });
+        Before { marks: &self.marks, sums: before.collect() }
+    }
+}
+
+impl Head {
     /// Instants up to which the curves of a shape ask for sums.
     pub(super) fn marks(shape: &Shape) -> Vec<u64> {
         let points = shape.curve().map(|point| point.first());
@@ -116,33 +153,22 @@ impl Head {
             wide.iter_mut().step_by(2).zip(low).for_each(|(to, from)| *to = *from);
         }
     }
-
-    /// Counts of a sensor that has a row before each of the marks.
-    pub(super) fn before(&self, sensor: u32) -> Before<'_> {
-        let column = self.sensors.binary_search(&sensor).expect("a sensor that has a row");
-        let sums = self.sums.iter().skip(column).step_by(self.sensors.len());
-        let before = sums.scan(0_u64, |sum, &part| {
-            *sum += u64::from(part);
-            Some(*sum)
-        });
-        Before { marks: &self.marks, sums: before.collect() }
-    }
 }
 
 /// Counts of a sensor before each of a head's marks.
-pub(super) struct Before<'a> {
+pub(super) struct Before<'a, T> {
     marks: &'a [u64],
-    sums: Vec<u64>,
+    sums: Vec<T>,
 }
 
-impl Before<'_> {
+impl<T: Amount> Before<'_, T> {
     /// Counts before an instant, which is 0 or one of the marks.
-    pub(super) fn at(&self, instant: u64) -> u64 {
+    pub(super) fn at(&self, instant: u64) -> T {
         match self.marks.binary_search(&instant) {
             Ok(index) => self.sums[index],
             Err(_) => {
                 debug_assert_eq!(instant, 0, "no mark");
-                0
+                T::default()
             }
         }
     }

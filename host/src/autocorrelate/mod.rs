@@ -28,6 +28,8 @@ pub(crate) mod shape;
 pub(crate) mod split;
 pub(crate) mod state;
 pub(crate) mod sums_mut;
+pub(crate) mod times;
+pub(crate) mod weighted;
 
 pub use crate::kernels::autocorrelate::Kernel;
 pub use blocks::{Blocks, Errors};
@@ -36,3 +38,5 @@ pub use plan::{Autocorrelator, Builder};
 pub use shape::{MAX_GROUPS, Point, Scheme, Shape};
 pub use state::State;
 pub use sums_mut::SumsMut;
+pub use times::{Amount, Arrivals, MOST_INSTANTS};
+pub use weighted::{Weighted, WeightedArrivals};

@@ -4,7 +4,15 @@ use std::{borrow::Cow, sync::Arc};
 
 use rayon::prelude::*;
 
-use super::{cpu::Cpu, gpu::GpuBackend, grams::Grams, head::Head, split::Split};
+use super::{
+    cpu::Cpu,
+    gpu::GpuBackend,
+    grams::Grams,
+    head::Head,
+    split::Split,
+    state::MOST_COUNTS,
+    times::{Arrivals, Entry, are_quicker, counted},
+};
 use crate::{
     autocorrelate::{
         backend::Backend,
@@ -166,12 +174,16 @@ pub struct Autocorrelator {
     backend: Box<dyn Backend>,
     /// Device of the backend. One of its GPUs may have the stream's first counts in its memory.
     place: Place<Kernel>,
+    /// Rows, and most counts of a sensor, in bytes.
+    pairs: Vec<[u32; 2]>,
+    most_counts: u64,
     /// Kept here whatever the backend: it is no part of the backend's state.
     head: Head,
     /// The state at the last snapshot, whose memory the next one uses again.
     room: Option<State>,
-    /// Counts of two bytes as bytes, memory that is used again.
+    /// Counts of two bytes as bytes, and times with their counts, memory that is used again.
     narrow: Vec<u8>,
+    lists: Vec<Vec<Entry<u32>>>,
 }
 
 /// Counts of two bytes as bytes. False where one is above 255.
@@ -205,9 +217,10 @@ impl Autocorrelator {
             (state.shape(), state.shape, state.wide, state.instants);
         // The CPU computes shapes that no GPU does, where the choice is free.
         let free = place.gpus.is_empty() && place.device == Device::Auto.into();
-        let gpus =
-            if free && shape.scheme == Scheme::Classic { Vec::new() } else { place.open()? };
+        let on_cpu = shape.scheme == Scheme::Classic || Kernel::OF_CPU.contains(&place.kernel);
+        let gpus = if free && on_cpu { Vec::new() } else { place.open()? };
         let head = std::mem::take(&mut state.head);
+        let (pairs, most_counts) = (state.pairs(), state.most_counts());
         let backend = backend(state, gpus.clone(), place.kernel, place.tuning.as_deref())?;
         let place = Place { gpus, device: Device::Cpu.into(), ..place.clone() };
         Ok(Self {
@@ -217,9 +230,12 @@ impl Autocorrelator {
             instants,
             backend,
             place,
+            pairs,
+            most_counts,
             head,
             room: None,
             narrow: Vec::new(),
+            lists: Vec::new(),
         })
     }
 
@@ -340,11 +356,114 @@ impl Autocorrelator {
         let axes = (1, self.bytes.sensors);
         let instants = |bytes| self.bytes.instants(bytes);
         let counts = counts.samples(Element::Count, Layout::Tcn, axes, instants)?;
-        let instants = self.grown(counts.extents().times)?;
+        let times = counts.extents().times as u64;
+        let most = self.most_counts.saturating_add(times.saturating_mul(255));
+        let instants = self.grown(times, most)?;
         if instants > self.instants {
             self.backend.accumulate(&counts)?;
             self.advance_head(&counts)?;
-            self.instants = instants;
+            (self.instants, self.most_counts) = (instants, most);
+        }
+        Ok(())
+    }
+
+    /// Whether photons, so many of each sensor in so many instants, are to be fed as [times](Self::accumulate_times):
+    /// the plan is a CPU's, and they are expected to take less time than counts, unless the kernel says which.
+    pub fn prefers_times(&self, photons: &[u64], instants: u64) -> bool {
+        let there = self.backend.takes_times() && photons.len() == self.shape.sensors;
+        there
+            && match self.place.kernel {
+                Kernel::Counts => false,
+                Kernel::Times => true,
+                _ => are_quicker(&self.shape, &self.pairs, photons, instants),
+            }
+    }
+
+    /// Adds photons to the stream by their arrival times: for every sensor the instants of its photons, ascending. The
+    /// sums are those of counts, bit for bit, and a stream may have counts and times in turns. On a CPU, photons are
+    /// correlated without the instants between them where these are many ([`Kernel::Times`]); elsewhere times become
+    /// counts.
+    ///
+    /// ```
+    /// use corrust_host::{Autocorrelator, Device, autocorrelate::Arrivals};
+    ///
+    /// let mut plan = Autocorrelator::builder(1).device(Device::Cpu).build()?;
+    /// // Three photons in a million instants, two of them in the same one.
+    /// let times = [vec![10, 31, 31]];
+    /// plan.accumulate_times(Arrivals { instants: 1_000_000, times: &times })?;
+    /// let sums = plan.snapshot()?;
+    /// assert_eq!((sums.instants, sums.products[[0, 0]], sums.products[[0, 21]]), (1_000_000, 5, 2));
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for times of another number of sensors, that run backwards or lie beyond the stretch; a stretch of
+    /// more than [`MOST_INSTANTS`](super::MOST_INSTANTS); more than 65,535 photons of a sensor in an instant; a stream that
+    /// grows beyond [`Shape::max_instants`], unless each sensor has fewer than 2^32 photons; the device's own errors.
+    pub fn accumulate_times(&mut self, arrivals: Arrivals<'_>) -> Result<()> {
+        if arrivals.times.len() != self.shape.sensors {
+            return Err(Error::invalid(format!(
+                "times of {} sensors: expected {}",
+                arrivals.times.len(),
+                self.shape.sensors
+            )));
+        }
+        let mut lists = std::mem::take(&mut self.lists);
+        let result = self.take_times(&arrivals, &mut lists);
+        self.lists = lists;
+        result
+    }
+
+    fn take_times(
+        &mut self,
+        arrivals: &Arrivals<'_>,
+        lists: &mut Vec<Vec<Entry<u32>>>,
+    ) -> Result<()> {
+        let most = counted(arrivals, lists)?;
+        let instants = arrivals.instants;
+        let photons: Vec<u64> = arrivals.times.iter().map(|times| times.len() as u64).collect();
+        if !self.backend.takes_times()
+            || self.place.kernel == Kernel::Counts
+            || self.place.kernel == Kernel::Auto && !self.prefers_times(&photons, instants)
+        {
+            return self.accumulate_listed(instants, lists);
+        }
+        if most > 255 && !self.wide {
+            let state = self.state()?.widened();
+            *self = Self::at(state, &self.place)?;
+        }
+        if self.wide {
+            *lists = digits(lists);
+        }
+        let counts = lists.iter().map(|list| list.iter().map(|entry| u64::from(entry.value)).sum());
+        let counts = counts.max().unwrap_or(0);
+        let grown = self.grown(instants, self.most_counts.saturating_add(counts))?;
+        if instants > 0 {
+            self.backend.accumulate_times(instants, lists)?;
+            self.head.advance_times(self.instants, lists);
+            (self.instants, self.most_counts) = (grown, self.most_counts.saturating_add(counts));
+        }
+        Ok(())
+    }
+
+    /// Adds photons as counts.
+    fn accumulate_listed(&mut self, instants: u64, lists: &[Vec<Entry<u32>>]) -> Result<()> {
+        let sensors = self.shape.sensors;
+        let piece = (HEAD_BYTES / sensors).max(1) as u64;
+        let mut counts: Vec<u16> = Vec::new();
+        let mut used = vec![0; sensors];
+        for first in (0..instants).step_by(piece as usize) {
+            let end = instants.min(first + piece);
+            counts.clear();
+            counts.resize((end - first) as usize * sensors, 0);
+            for (sensor, (list, used)) in lists.iter().zip(&mut used).enumerate() {
+                while let Some(entry) = list.get(*used).filter(|entry| u64::from(entry.at) < end) {
+                    counts[(u64::from(entry.at) - first) as usize * sensors + sensor] =
+                        entry.value as u16;
+                    *used += 1;
+                }
+            }
+            self.accumulate(&counts)?;
         }
         Ok(())
     }
@@ -375,10 +494,10 @@ impl Autocorrelator {
         Ok(())
     }
 
-    /// Instants of the stream with `more`.
-    fn grown(&self, more: usize) -> Result<u64> {
-        let instants = self.instants + more as u64;
-        if instants > self.shape.max_instants() {
+    /// Instants of the stream with `more`, when a sensor has so many counts at most.
+    fn grown(&self, more: u64, most_counts: u64) -> Result<u64> {
+        let instants = self.instants + more;
+        if instants > self.shape.max_instants() && most_counts > MOST_COUNTS {
             return Err(Error::invalid(format!(
                 "{instants} instants: 64-bit sums of {} groups hold at most {}, begin a new stream",
                 self.shape.groups,
@@ -487,6 +606,16 @@ impl Autocorrelator {
     }
 }
 
+/// Lists of the low and the high digit of each sensor's counts.
+fn digits(lists: &[Vec<Entry<u32>>]) -> Vec<Vec<Entry<u32>>> {
+    let digit = |list: &[Entry<u32>], shift: u32| {
+        let digits =
+            list.iter().map(|&Entry { at, value }| Entry { at, value: value >> shift & 255 });
+        digits.filter(|entry| entry.value > 0).collect()
+    };
+    lists.iter().flat_map(|list| [digit(list, 0), digit(list, 8)]).collect()
+}
+
 /// The backend on some GPUs, or on the CPU where there is none, continuing from `state`.
 fn backend(
     state: State,
@@ -501,10 +630,19 @@ fn backend(
         let tuned = Tuning::or_of(tuning, gpu.facts())?.autocorrelate;
         Ok(Box::new(GpuBackend::new(gpu, state, kernel, tuned)?))
     };
+    if !gpus.is_empty() && Kernel::OF_CPU.contains(&kernel) {
+        let of_gpus = Kernel::ALL.iter().filter(|kernel| !Kernel::OF_CPU.contains(kernel));
+        let names = of_gpus.map(|kernel| kernel.name()).collect::<Vec<_>>().join(", ");
+        let reason =
+            format!("kernel {kernel} does not run on a GPU: expected {names}, or device cpu");
+        return Err(Error::invalid(reason));
+    }
     match &gpus[..] {
         [gpu] => on(gpu.clone(), state),
         [_, _, ..] => Ok(Box::new(Split::new(gpus, state, on)?)),
-        [] if kernel == Kernel::Auto => Ok(Box::new(Cpu::new(state))),
-        [] => Err(kernel.not_on_a_cpu(&[])),
+        [] if kernel == Kernel::Auto || Kernel::OF_CPU.contains(&kernel) => {
+            Ok(Box::new(Cpu::new(state)))
+        }
+        [] => Err(kernel.not_on_a_cpu(&Kernel::OF_CPU)),
     }
 }

@@ -14,6 +14,10 @@ use crate::{
 /// Version of the files that states are saved to.
 const VERSION: u64 = 2;
 
+/// Most counts of a sensor with which no sum overflows, however many instants there are: a sum of products is at most
+/// the product of two sensors' counts.
+pub(super) const MOST_COUNTS: u64 = u32::MAX as u64;
+
 /// Longest first line of a saved state.
 const HEADER_LIMIT: usize = 1 << 10;
 
@@ -248,6 +252,11 @@ impl State {
         self.cells[cut(cells)].copy_from_slice(&state.cells);
     }
 
+    /// Counts of the sensor that has most, in bytes.
+    pub(super) fn most_counts(&self) -> u64 {
+        self.totals.as_flattened().iter().copied().max().unwrap_or(0)
+    }
+
     /// Sensors, groups and lags.
     pub fn shape(&self) -> Shape {
         Shape { sensors: self.shape.sensors / if self.wide { 2 } else { 1 }, ..self.shape }
@@ -395,10 +404,10 @@ impl State {
                 "an autocorrelation state with {what} {found}: expected {expected}"
             )))
         };
-        if *instants > shape.max_instants() {
+        if *instants > shape.max_instants() && self.most_counts() > MOST_COUNTS {
             return wrong("instants", *instants, format!("at most {}", shape.max_instants()));
         }
-        let largest = 255 * instants;
+        let largest = instants.saturating_mul(255);
         if let Some(&total) = self.totals.as_flattened().iter().find(|&&total| total > largest) {
             return wrong("a total of", total, format!("at most {largest}"));
         }

@@ -92,7 +92,7 @@ impl Words for Spc {
     #[inline(always)]
     fn event(word: u32) -> Event {
         match (Self::bit(word, 28), Self::bit(word, 31)) {
-            (true, _) => Event::Marker,
+            (true, _) => Event::Marker((word >> 12 & 15) as u8),
             (false, false) => Event::Photon,
             (false, true) if Self::is_overflows(word) => {
                 Event::Overflow(OVERFLOW * u64::from(word & 0x0fff_ffff))

@@ -19,7 +19,7 @@
 
 use std::{fmt, path::Path};
 
-use corrust_host::{Error, Result};
+use corrust_host::{Error, Result, device};
 use jiff::Timestamp;
 use rayon::prelude::*;
 
@@ -42,6 +42,9 @@ pub const CHANNELS: usize = 65;
 
 /// The channel of the sync input's pulses in T2 of all but the PicoHarp.
 pub const SYNC: usize = 64;
+
+/// Numbers of external signals, from 1 on; of SPC M0 is 1.
+pub const MARKERS: usize = 4;
 
 /// Names of the formats, as errors list them.
 pub(crate) const FORMATS: &str = "PTU, PT2, PT3, HT2, HT3 or SPC";
@@ -67,8 +70,8 @@ pub fn is_tttr(path: impl AsRef<Path>) -> Result<bool> {
 pub(crate) enum Event {
     /// So many units have gone by.
     Overflow(u64),
-    /// An external signal.
-    Marker,
+    /// External signals, a bit for each.
+    Marker(u8),
     /// A pulse of the sync input.
     Sync,
     /// A photon, after units that [`Words::before`] says.
@@ -124,7 +127,7 @@ impl<const T3: bool> Words for Pico<T3> {
     fn event(word: u32) -> Event {
         let (marker, units) =
             if T3 { (Self::microtime(word), 65_536) } else { (word & 15, 210_698_240) };
-        if marker == 0 { Event::Overflow(units) } else { Event::Marker }
+        if marker == 0 { Event::Overflow(units) } else { Event::Marker((marker & 15) as u8) }
     }
 }
 
@@ -162,7 +165,7 @@ impl<const T3: bool, const FIRST: bool> Words for Hydra<T3, FIRST> {
                 (false, false) => (1 << 25) * Self::time(word).max(1),
             }),
             0 if !T3 => Event::Sync,
-            _ => Event::Marker,
+            bits => Event::Marker((bits & 15) as u8),
         }
     }
 }
@@ -320,8 +323,10 @@ pub(super) struct Found {
 pub struct Survey {
     /// Photons of each channel, sync pulses last.
     pub photons: [u64; CHANNELS],
-    /// External signals.
+    /// Records of external signals.
     pub markers: u64,
+    /// External signals of each number, 1 first: a record may have several.
+    pub each_marker: [u64; MARKERS],
     /// Records of overflow.
     pub overflows: u64,
     /// Units of time that the file spans.
@@ -422,6 +427,32 @@ impl Reader {
         of_words!(kind, W => self.survey_of::<W>(records))
     }
 
+    /// Stretches of time, in units, from a marker to the next one of another number, each in `1..=`[`MARKERS`]. The last
+    /// one ends with the file. A first marker in a stretch, and a second one outside, are passed over; one record of
+    /// both ends a stretch and begins the next.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]; [`Error::Io`] when the file cannot be read.
+    pub(crate) fn between(
+        &mut self,
+        [first, second]: [usize; 2],
+        survey: &Survey,
+    ) -> Result<Vec<[u64; 2]>> {
+        let Header { kind, records, .. } = self.header;
+        let bits = [first, second].map(|number| 1 << (number - 1));
+        let (mut base, mut begun) = (0, None);
+        let mut found = device::room(survey.each_marker[first - 1] as usize)?;
+        let mut bytes = vec![0; (SHARE as u64).min(records * RECORD as u64) as usize];
+        let step = (bytes.len() / RECORD).max(1) as u64;
+        for place in (0..records).step_by(step as usize) {
+            let bytes = &mut bytes[..(records - place).min(step) as usize * RECORD];
+            self.read_at(place, bytes)?;
+            of_words!(kind, W => stretches::<W>(bytes, bits, &mut base, &mut begun, &mut found));
+        }
+        found.extend(begun.map(|begin| [begin, survey.units]));
+        Ok(found)
+    }
+
     fn survey_of<W: Words>(&mut self, records: u64) -> Result<Survey> {
         let mut counted = Counted::default();
         let most = SHARES * SHARE * rayon::current_num_threads();
@@ -438,12 +469,45 @@ impl Reader {
                 counted.last = if overflow { 0 } else { W::time(word) + 1 };
             }
         }
-        let Counted { photons, markers, overflows, units, last } = counted;
+        let Counted { photons, markers, each_marker, overflows, units, last } = counted;
         let units = u64::try_from(units + u128::from(last)).ok().filter(|&units| units < 1 << 63);
         let units = units.ok_or_else(|| {
             Error::file(self.path(), "times of more than 63 bits: expected a shorter measurement")
         })?;
-        Ok(Survey { photons, markers, overflows, units })
+        Ok(Survey { photons, markers, each_marker, overflows, units })
+    }
+}
+
+/// Adds the stretches between markers that end in some records.
+fn stretches<W: Words>(
+    bytes: &[u8],
+    [first, second]: [u8; 2],
+    base: &mut u64,
+    begun: &mut Option<u64>,
+    found: &mut Vec<[u64; 2]>,
+) {
+    for &word in bytes.as_chunks().0 {
+        let word = u32::from_le_bytes(word);
+        if !W::is_special(word) {
+            continue;
+        }
+        // The survey found that all of them fit.
+        *base += W::before(word);
+        match W::event(word) {
+            Event::Overflow(units) => *base += units,
+            Event::Marker(bits) => {
+                let time = *base + W::time(word);
+                if bits & second != 0
+                    && let Some(begin) = begun.take()
+                {
+                    found.push([begin, time.max(begin)]);
+                }
+                if bits & first != 0 {
+                    begun.get_or_insert(time);
+                }
+            }
+            Event::Sync | Event::Photon | Event::Invalid => {}
+        }
     }
 }
 
@@ -456,6 +520,7 @@ pub(super) fn positive(value: &f64) -> bool {
 struct Counted {
     photons: [u64; CHANNELS],
     markers: u64,
+    each_marker: [u64; MARKERS],
     overflows: u64,
     /// Units of time of the overflows.
     units: u128,
@@ -464,7 +529,14 @@ struct Counted {
 
 impl Default for Counted {
     fn default() -> Self {
-        Self { photons: [0; CHANNELS], markers: 0, overflows: 0, units: 0, last: 0 }
+        Self {
+            photons: [0; CHANNELS],
+            markers: 0,
+            each_marker: [0; MARKERS],
+            overflows: 0,
+            units: 0,
+            last: 0,
+        }
     }
 }
 
@@ -483,7 +555,11 @@ impl Counted {
                     counted.overflows += 1;
                     counted.units += u128::from(units);
                 }
-                Event::Marker => counted.markers += 1,
+                Event::Marker(bits) => {
+                    counted.markers += 1;
+                    let each = counted.each_marker.iter_mut().enumerate();
+                    each.for_each(|(bit, count)| *count += u64::from(bits >> bit & 1));
+                }
                 Event::Sync => counted.photons[SYNC] += 1,
                 Event::Photon => counted.photons[W::channel(word)] += 1,
                 Event::Invalid => {}
@@ -495,6 +571,8 @@ impl Counted {
     fn and(mut self, other: Self) -> Self {
         self.photons.iter_mut().zip(other.photons).for_each(|(sum, count)| *sum += count);
         self.markers += other.markers;
+        let each = self.each_marker.iter_mut().zip(other.each_marker);
+        each.for_each(|(sum, count)| *sum += count);
         self.overflows += other.overflows;
         self.units += other.units;
         self

@@ -7,6 +7,8 @@
 //!   (Digman, Dalal, Horwitz, Gratton, Biophys. J. 94, 2320, 2008);
 //! - [`Spatial`]: correlation of every frame with itself, shifted (Digman et al., Biophys. J. 89, 1317, 2005), to which
 //!   [`Rics`] fits diffusion under a scanned beam;
+//! - [`PairCorrelation`]: correlation in time between pixels of a distance (Digman and Gratton, Biophys. J. 97, 665, 2009), on the
+//!   autocorrelator;
 //! - [`TwoTime`]: correlation of every frame with every other over groups of pixels, on the correlator's kernels.
 //!
 //! ```
@@ -22,6 +24,7 @@
 //! ```
 
 pub(crate) mod brightness;
+pub(crate) mod pair;
 pub(crate) mod rics;
 pub(crate) mod spatial;
 pub(crate) mod stack;
@@ -30,6 +33,7 @@ pub(crate) mod two_time;
 use corrust_host::{Error, Result};
 
 pub use brightness::{Brightness, Detector};
+pub use pair::PairCorrelation;
 pub use rics::{Fitted, Rics};
 pub use spatial::{Blocks, Map, Spatial};
 pub use stack::Stack;

@@ -1,9 +1,10 @@
-//! Counts in the making.
+//! Counts, and lists of times, in the making.
 
-/// A stretch of counts `[instant][sensor]` that photons are added to.
-pub(super) struct Bins<'a> {
-    counts: &'a mut [u16],
-    sensors: usize,
+use super::Arrived;
+
+/// Instants of a stretch of a stream.
+#[derive(Clone, Copy)]
+pub(super) struct Stretch {
     /// Units of time at which it begins and ends.
     start: u64,
     pub end: u64,
@@ -12,35 +13,77 @@ pub(super) struct Bins<'a> {
     reciprocal: u64,
 }
 
-impl<'a> Bins<'a> {
-    /// Instants from number `first` on, as many as there is room for.
-    pub fn new(counts: &'a mut [u16], sensors: usize, first: u64, dwell: u64) -> Self {
+impl Stretch {
+    /// So many instants from number `first` on.
+    pub fn new(first: u64, instants: u64, dwell: u64) -> Self {
         let start = first * dwell;
-        let end = start + (counts.len() / sensors) as u64 * dwell;
+        let end = start + instants * dwell;
         let reciprocal =
             if dwell == 1 { u64::MAX } else { ((1_u128 << 64) / u128::from(dwell)) as u64 };
-        Self { counts, sensors, start, end, dwell, reciprocal }
+        Self { start, end, dwell, reciprocal }
     }
 
-    /// Index of the counts of the instant of a time between start and end.
+    /// Number of the instant of a time between start and end, since the start.
     #[inline(always)]
-    pub fn place(&self, time: u64) -> usize {
+    fn since(&self, time: u64) -> usize {
         let since = time - self.start;
         // A division by multiplication: rounded down, the reciprocal gives a quotient that is right or too
         // small by 1.
         let quotient = ((u128::from(since) * u128::from(self.reciprocal)) >> 64) as u64;
         let instant = quotient + u64::from(since - quotient * self.dwell >= self.dwell);
-        instant as usize * self.sensors
+        instant as usize
     }
 
-    /// Adds a photon, or none, to the count at a place. False where the count is as large as counts can be.
+    /// The instant of a time.
+    pub fn instant(&self, time: u64) -> u64 {
+        time / self.dwell
+    }
+}
+
+/// Something that takes in the photons of a stretch.
+pub(super) trait Sink {
+    /// The stretch.
+    fn stretch(&self) -> &Stretch;
+
+    /// Place of the instant of a time between start and end.
+    fn place(&self, time: u64) -> usize;
+
+    /// Adds a photon of a sensor, or none, at a place. False where the instant has as many as can be.
     ///
     /// None is added as one is: whether a photon is wanted is often as good as random, and a branch that no CPU
     /// foresees takes longer than all the rest.
-    #[inline(always)]
     #[must_use]
-    pub fn add(&mut self, place: usize, wanted: bool) -> bool {
-        let count = &mut self.counts[place];
+    fn add(&mut self, place: usize, sensor: usize, microtime: u32, wanted: bool) -> bool;
+}
+
+/// Counts `[instant][sensor]` of a stretch.
+pub(super) struct Bins<'a> {
+    counts: &'a mut [u16],
+    sensors: usize,
+    stretch: Stretch,
+}
+
+impl<'a> Bins<'a> {
+    /// Instants from number `first` on, as many as there is room for.
+    pub fn new(counts: &'a mut [u16], sensors: usize, first: u64, dwell: u64) -> Self {
+        let stretch = Stretch::new(first, (counts.len() / sensors) as u64, dwell);
+        Self { counts, sensors, stretch }
+    }
+}
+
+impl Sink for Bins<'_> {
+    fn stretch(&self) -> &Stretch {
+        &self.stretch
+    }
+
+    #[inline(always)]
+    fn place(&self, time: u64) -> usize {
+        self.stretch.since(time) * self.sensors
+    }
+
+    #[inline(always)]
+    fn add(&mut self, place: usize, sensor: usize, _: u32, wanted: bool) -> bool {
+        let count = &mut self.counts[place + sensor];
         let (sum, full) = count.overflowing_add(u16::from(wanted));
         if full {
             return false;
@@ -48,10 +91,65 @@ impl<'a> Bins<'a> {
         *count = sum;
         true
     }
+}
 
-    /// The instant of a time.
-    pub fn instant(&self, time: u64) -> u64 {
-        time / self.dwell
+/// Times of a stretch, a list for each sensor; with their microtimes if `MICRO`.
+pub(super) struct Lists<'a, const MICRO: bool> {
+    arrived: &'a mut Arrived,
+    /// Photons of each list, which is longer.
+    lengths: Vec<usize>,
+    stretch: Stretch,
+}
+
+/// Photons by which lists grow at least.
+const GROWTH: usize = 1 << 12;
+
+impl<'a, const MICRO: bool> Lists<'a, MICRO> {
+    /// A stretch of instants, at most 2^32, of so many sensors, whose lists begin empty.
+    pub fn new(arrived: &'a mut Arrived, sensors: usize, stretch: Stretch) -> Self {
+        let Arrived { times, microtimes, .. } = arrived;
+        times.resize_with(sensors, Vec::new);
+        microtimes.resize_with(if MICRO { sensors } else { 0 }, Vec::new);
+        for list in times.iter_mut().chain(microtimes.iter_mut()) {
+            list.resize(list.capacity().max(GROWTH), 0);
+        }
+        Self { arrived, lengths: vec![0; sensors], stretch }
+    }
+
+    /// Ends the lists with their last photons.
+    pub fn finish(self) {
+        let Arrived { times, microtimes, .. } = self.arrived;
+        times.iter_mut().zip(&self.lengths).for_each(|(list, &length)| list.truncate(length));
+        microtimes.iter_mut().zip(&self.lengths).for_each(|(list, &length)| list.truncate(length));
+    }
+}
+
+impl<const MICRO: bool> Sink for Lists<'_, MICRO> {
+    fn stretch(&self) -> &Stretch {
+        &self.stretch
+    }
+
+    #[inline(always)]
+    fn place(&self, time: u64) -> usize {
+        self.stretch.since(time)
+    }
+
+    #[inline(always)]
+    fn add(&mut self, place: usize, sensor: usize, microtime: u32, wanted: bool) -> bool {
+        let (list, length) = (&mut self.arrived.times[sensor], &mut self.lengths[sensor]);
+        if *length == list.len() {
+            list.resize(2 * *length, 0);
+        }
+        list[*length] = place as u32;
+        if MICRO {
+            let list = &mut self.arrived.microtimes[sensor];
+            if *length == list.len() {
+                list.resize(2 * *length, 0);
+            }
+            list[*length] = microtime;
+        }
+        *length += usize::from(wanted);
+        true
     }
 }
 
@@ -78,7 +176,7 @@ mod tests {
                 // Both ends of an instant, too.
                 for place in [place, place / dwell * dwell, place / dwell * dwell + dwell - 1] {
                     let at = bins.place(first * dwell + place);
-                    prop_assert!(bins.add(at, true) && bins.add(at, false));
+                    prop_assert!(bins.add(at, 0, 0, true) && bins.add(at, 0, 0, false));
                     expected[(place / dwell) as usize] += 1;
                 }
             }

@@ -13,6 +13,7 @@
 
 pub(crate) mod bins;
 pub(crate) mod counts;
+pub(crate) mod filters;
 pub(crate) mod gates;
 #[cfg(feature = "hdf5")]
 pub(crate) mod hdf5;
@@ -22,13 +23,21 @@ pub(crate) mod source;
 pub(crate) mod times;
 pub(crate) mod trace;
 pub(crate) mod tttr;
+pub(crate) mod windows;
 
 use std::path::{Path, PathBuf};
 
-use corrust_host::{Error, Result, device};
+use corrust_host::{
+    Error, Result,
+    autocorrelate::{Arrivals, MOST_INSTANTS},
+    device,
+};
 
 use self::source::{Reading, Source};
-pub use self::trace::Trace;
+pub use self::{
+    filters::{Decays, Filters, MOST_COMPONENTS, Pattern, decays, lifetime_weights, patterns},
+    trace::Trace,
+};
 use crate::formats::{
     input::{HDF5, begins},
     npy::{
@@ -60,6 +69,9 @@ pub struct Options {
     pub channels: Vec<usize>,
     /// A sensor of each channel for each of these; none for one sensor of all its photons.
     pub gates: Vec<Gate>,
+    /// Numbers of two markers: photons count in whole instants after the first and before the next of the second one.
+    /// A last sensor then has 1 in each such instant and 0 elsewhere.
+    pub between: Option<[usize; 2]>,
     /// Seconds of a unit of arrival times in NumPy files, which do not say.
     pub unit: Option<f64>,
     /// Which spot of a Photon-HDF5 file; none where there is one.
@@ -74,17 +86,75 @@ pub const DETECTORS: usize = 1 << 16;
 /// Seconds of an instant where nothing else is said.
 pub const DWELL: f64 = 1.6e-6;
 
+/// Photons of a stretch, about.
+const STRETCH: u128 = 1 << 20;
+
 /// Sensors of a recording, at most.
 const MOST_SENSORS: usize = 1 << 20;
 
 /// A recording of counts.
 pub struct Counts {
     /// The counts; [`interval`](Recording::interval) is the dwell time.
-    pub recording: Box<dyn Recording<CountShape>>,
+    pub recording: Box<dyn Photons>,
     /// Names of the sensors.
     pub sensors: Vec<String>,
     /// Whether it was made of photons one by one.
     pub photons: bool,
+    /// Whether the last sensor says where the others count ([`Options::between`]).
+    pub masked: bool,
+}
+
+/// A recording of counts, whose photons can be had one by one where it is of such.
+pub trait Photons: Recording<CountShape> {
+    /// Photons of each sensor, at most; none of a recording of counts.
+    fn photons(&self) -> Option<Vec<u64>>;
+
+    /// Microtimes of the photons; none where there are none, or of an unknown unit.
+    fn microtimes(&self) -> Option<Microtimes>;
+
+    /// Instants of about a million photons.
+    fn stretch(&self) -> u64 {
+        let photons: u64 = self.photons().map_or(0, |photons| photons.iter().sum());
+        let stretch = u128::from(self.times()) * STRETCH / u128::from(photons.max(1));
+        (stretch as u64).clamp(1, MOST_INSTANTS)
+    }
+
+    /// Lists the photons of the next `instants` instants, of fewer at the end of the recording or beyond
+    /// [`MOST_INSTANTS`](corrust_host::autocorrelate::MOST_INSTANTS), in place of those that are listed, and returns how many
+    /// instants they are; 0 means that the recording has ended. Counts and times may be read in turns.
+    ///
+    /// # Errors
+    /// As for [`read_block`](Recording::read_block); [`Error::Invalid`] for a recording of counts.
+    fn read_times(&mut self, instants: u64, arrived: &mut Arrived) -> Result<u64>;
+}
+
+/// Units of microtimes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Microtimes {
+    /// Seconds of a unit.
+    pub unit: f64,
+    /// Units between two pulses, about, or that the instrument tells apart.
+    pub count: u32,
+}
+
+/// Photons of a stretch of a recording.
+#[derive(Clone, Debug, Default)]
+pub struct Arrived {
+    /// Instants of the stretch.
+    pub instants: u64,
+    /// For each sensor the instants of its photons since the stretch began, ascending.
+    pub times: Vec<Vec<u32>>,
+    /// Whether their microtimes are to be listed, too; of NumPy files, which have none, they are not.
+    pub with_microtimes: bool,
+    /// For each sensor the microtimes of the same photons, in the file's units, if they were asked for.
+    pub microtimes: Vec<Vec<u32>>,
+}
+
+impl Arrived {
+    /// The times, to be correlated.
+    pub fn arrivals(&self) -> Arrivals<'_> {
+        Arrivals { instants: self.instants, times: &self.times }
+    }
 }
 
 /// Opens a file of photons or of counts, or files of arrival times, one for each channel.
@@ -106,8 +176,9 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
         source: impl Source + 'static,
         sensors: Vec<String>,
         photons: bool,
+        masked: bool,
     ) -> Result<Counts> {
-        Ok(Counts { recording: Box::new(Reading::new(source)), sensors, photons })
+        Ok(Counts { recording: Box::new(Reading::new(source)), sensors, photons, masked })
     }
     let numbered = |what: &str, count| {
         if count > MOST_SENSORS {
@@ -123,13 +194,21 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
         None => Ok(()),
         Some(_) => Err(Error::file(first, what)),
     };
+    let no_markers = || match options.between {
+        None => Ok(()),
+        Some(_) => {
+            let reason = format!("has no markers to count between: expected a file of {FORMATS}");
+            Err(Error::file(first, reason))
+        }
+    };
     #[cfg(feature = "hdf5")]
     if !crate::formats::photon_hdf5::spots(first)?.is_empty() {
         lone("photons of all channels")?;
         no_unit("says what its unit of time is: expected no --unit")?;
+        no_markers()?;
         let photons = photon_hdf5::Photons::open(first, options)?;
         let sensors = photons.sensor_names();
-        return counts(photons, sensors, true);
+        return counts(photons, sensors, true, false);
     }
     if options.spot.is_some() {
         return refuse("has no spots to choose from: expected no --spot, or a file of Photon-HDF5");
@@ -139,8 +218,9 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
         no_unit("says what its unit of time is: expected no --unit")?;
         let photons = tttr::Photons::open(first, options)?;
         let sensors = photons.sensor_names();
-        return counts(photons, sensors, true);
+        return counts(photons, sensors, true, options.between.is_some());
     }
+    no_markers()?;
     if !options.gates.is_empty() {
         return refuse(&format!("has no microtimes for a gate: expected a file of {FORMATS}"));
     }
@@ -158,7 +238,7 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
         return {
             let kept = hdf5::Hdf5::open(first, dwell)?;
             let sensors = numbered("sensor", kept.shape().sensors)?;
-            counts(kept, sensors, false)
+            counts(kept, sensors, false, false)
         };
     }
     if first.is_file() && !begins(first, MAGIC)? {
@@ -169,13 +249,13 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
     let reader = Reader::open(first)?;
     if reader.dtype() == Some(Dtype::Uint64) && reader.shape().len() == 1 {
         let times = times::Times::open(reader, &paths[1..], options)?;
-        return counts(times, numbered("channel", paths.len())?, true);
+        return counts(times, numbered("channel", paths.len())?, true, false);
     }
     lone("counts")?;
     no_unit(no_times)?;
     let kept = counts::Kept::open(reader, dwell)?;
     let sensors = numbered("sensor", kept.shape().sensors)?;
-    counts(kept, sensors, false)
+    counts(kept, sensors, false, false)
 }
 
 /// A dwell time in whole units of a file's.

@@ -5,8 +5,8 @@ use std::path::Path;
 use corrust_host::{Error, Result, device, samples::CountShape};
 
 use super::{
-    DWELL, Gate, Options,
-    bins::Bins,
+    Arrived, DWELL, Gate, Microtimes, Options,
+    bins::{Bins, Lists, Sink, Stretch},
     chosen_channels, dwell_units,
     gates::{Place, Units, gate_units, place, sensor_names, shown},
     source::Source,
@@ -29,6 +29,8 @@ pub(super) struct Photons {
     /// Units of an instant.
     dwell: u64,
     instants: u64,
+    /// Whether microtimes are read along.
+    micro: bool,
     /// Records that were taken, and of each column in its last block.
     taken: u64,
     used: [usize; 3],
@@ -72,6 +74,7 @@ impl Photons {
             units,
             dwell,
             instants,
+            micro: false,
             taken: 0,
             used: [0; 3],
             last: 0,
@@ -83,12 +86,17 @@ impl Photons {
         sensor_names(self.channels.iter().map(usize::to_string), &self.gates)
     }
 
-    /// Adds photons to counts that begin at an instant.
-    fn fill(&mut self, first: u64, counts: &mut [u16]) -> Result<()> {
-        let sensors = self.channels.len() * self.units.len().max(1);
-        let mut bins = Bins::new(counts, sensors, first, self.dwell);
+    /// Adds photons to a sink; their microtimes, too, if they are asked for.
+    fn fill(&mut self, sink: &mut impl Sink, microtimed: bool) -> Result<()> {
         let path = self.reader.path().to_owned();
         let gated = !self.units.is_empty();
+        if self.taken == 0 {
+            self.micro = gated || microtimed;
+        } else if microtimed && !self.micro {
+            let reason = "microtimes from a stretch on that is not the first: expected all or none";
+            return Err(Error::invalid(reason));
+        }
+        let micro = self.micro;
         loop {
             let [times, detectors, microtimes] = &mut self.used;
             let Reader { timestamps, detectors: channels, nanotimes, .. } = &mut self.reader;
@@ -96,12 +104,12 @@ impl Photons {
                 return Ok(());
             }
             waiting(&path, channels.as_mut(), detectors)?;
-            waiting(&path, nanotimes.as_mut().filter(|_| gated), microtimes)?;
+            waiting(&path, nanotimes.as_mut().filter(|_| micro), microtimes)?;
             let mut count = timestamps.block().len() - *times;
             if let Some(channels) = channels {
                 count = count.min(channels.block().len() - *detectors);
             }
-            if let (Some(nanotimes), true) = (&nanotimes, gated) {
+            if let (Some(nanotimes), true) = (&nanotimes, micro) {
                 count = count.min(nanotimes.block().len() - *microtimes);
             }
             let mut done = 0;
@@ -116,7 +124,7 @@ impl Photons {
                     );
                     return Err(Error::file(&path, reason));
                 }
-                if time >= bins.end {
+                if time >= sink.stretch().end {
                     end = true;
                     break;
                 }
@@ -125,16 +133,17 @@ impl Photons {
                     channels.as_ref().map_or(0, |column| column.block()[*detectors + done]);
                 let Place { sensor, wanted } =
                     self.places.get(channel as usize).copied().unwrap_or_default();
-                let (first, sensor) = (bins.place(time), usize::from(sensor));
-                let full = match (&nanotimes, gated) {
-                    (Some(nanotimes), true) => {
-                        let microtime = nanotimes.block()[*microtimes + done];
-                        (sensor..).zip(&self.units).find_map(|(sensor, gate)| {
-                            let within = microtime.wrapping_sub(gate.start) < gate.length;
-                            (!bins.add(first + sensor, within & wanted)).then_some(sensor)
-                        })
-                    }
-                    _ => (!bins.add(first + sensor, wanted)).then_some(sensor),
+                let (place, sensor) = (sink.place(time), usize::from(sensor));
+                let microtime = match (&nanotimes, micro) {
+                    (Some(nanotimes), true) => nanotimes.block()[*microtimes + done],
+                    _ => 0,
+                };
+                let full = match gated {
+                    true => (sensor..).zip(&self.units).find_map(|(sensor, gate)| {
+                        let within = microtime.wrapping_sub(gate.start) < gate.length;
+                        (!sink.add(place, sensor, microtime, within & wanted)).then_some(sensor)
+                    }),
+                    false => (!sink.add(place, sensor, microtime, wanted)).then_some(sensor),
                 };
                 if let Some(sensor) = full {
                     let names =
@@ -143,7 +152,7 @@ impl Photons {
                         "more than {} photons of {} in instant {}: expected a shorter dwell time",
                         u16::MAX,
                         names[sensor],
-                        bins.instant(time)
+                        sink.stretch().instant(time)
                     );
                     return Err(Error::file(&path, reason));
                 }
@@ -195,8 +204,39 @@ impl Source for Photons {
         vec![("format", self.reader.header().format()), ("photons", self.photons.to_string())]
     }
 
+    fn photons(&self) -> Option<Vec<u64>> {
+        let gates = self.units.len().max(1) as u64;
+        Some(vec![self.photons / gates / self.channels.len() as u64; self.shape().sensors])
+    }
+
+    fn microtimes(&self) -> Option<Microtimes> {
+        let header = self.reader.header();
+        let count = header.microtimes.unwrap_or(1).clamp(1, 1 << 16) as u32;
+        Some(Microtimes { unit: header.microtime?, count })
+    }
+
+    fn read_times(&mut self, first: u64, instants: u64, arrived: &mut Arrived) -> Result<()> {
+        let stretch = Stretch::new(first, instants, self.dwell);
+        let sensors = self.shape().sensors;
+        match arrived.with_microtimes {
+            true => {
+                let mut lists = Lists::<true>::new(arrived, sensors, stretch);
+                self.fill(&mut lists, true)?;
+                lists.finish();
+            }
+            false => {
+                let mut lists = Lists::<false>::new(arrived, sensors, stretch);
+                self.fill(&mut lists, false)?;
+                lists.finish();
+            }
+        }
+        Ok(())
+    }
+
     fn read(&mut self, first: u64, times: usize, block: &mut Block) -> Result<()> {
-        let shape = self.shape();
-        block.fill_counts(shape, times, |counts| self.fill(first, counts))
+        let (shape, dwell) = (self.shape(), self.dwell);
+        block.fill_counts(shape, times, |counts| {
+            self.fill(&mut Bins::new(counts, shape.sensors, first, dwell), false)
+        })
     }
 }

@@ -1,7 +1,8 @@
 //! Counts from wherever they come, as a recording.
 
-use corrust_host::{Result, samples::CountShape};
+use corrust_host::{Error, Result, autocorrelate::MOST_INSTANTS, samples::CountShape};
 
+use super::{Arrived, Microtimes, Photons};
 use crate::{
     array::time::Timestamp,
     formats::recording::{Block, Recording, read_past},
@@ -34,6 +35,22 @@ pub(super) trait Source: Send {
         None
     }
 
+    /// Photons of each sensor, at most; none where counts are kept.
+    fn photons(&self) -> Option<Vec<u64>> {
+        None
+    }
+
+    /// As of [`Photons`].
+    fn microtimes(&self) -> Option<Microtimes> {
+        None
+    }
+
+    /// Lists the photons of `instants` instants from number `first` on, all of which there are; asked of a source of
+    /// photons.
+    fn read_times(&mut self, _first: u64, _instants: u64, _arrived: &mut Arrived) -> Result<()> {
+        Err(Error::invalid("counts: expected photons one by one"))
+    }
+
     /// Fills a block with the counts of `times` instants from number `first` on, all of which there are.
     fn read(&mut self, first: u64, times: usize, block: &mut Block) -> Result<()>;
 }
@@ -53,6 +70,24 @@ impl<S: Source> Reading<S> {
     /// Instants that are left, of some.
     fn left(&self, instants: u64) -> u64 {
         instants.min(self.source.instants() - self.position)
+    }
+}
+
+impl<S: Source> Photons for Reading<S> {
+    fn photons(&self) -> Option<Vec<u64>> {
+        self.source.photons()
+    }
+
+    fn microtimes(&self) -> Option<Microtimes> {
+        self.source.microtimes()
+    }
+
+    fn read_times(&mut self, instants: u64, arrived: &mut Arrived) -> Result<u64> {
+        let instants = self.left(instants.min(MOST_INSTANTS));
+        self.source.read_times(self.position, instants, arrived)?;
+        arrived.instants = instants;
+        self.position += instants;
+        Ok(instants)
     }
 }
 

@@ -4,7 +4,13 @@ use std::path::PathBuf;
 
 use corrust_host::{Error, Result, samples::CountShape};
 
-use super::{DWELL, Options, bins::Bins, dwell_units, source::Source, whole_instants};
+use super::{
+    Arrived, DWELL, Options,
+    bins::{Bins, Lists, Sink, Stretch},
+    dwell_units,
+    source::Source,
+    whole_instants,
+};
 use crate::formats::{
     Block,
     npy::{Dtype, Reader},
@@ -75,7 +81,7 @@ impl Times {
 
 impl Channel {
     /// Adds the times within the bins.
-    fn fill(&mut self, sensor: usize, bins: &mut Bins<'_>) -> Result<()> {
+    fn fill(&mut self, sensor: usize, sink: &mut impl Sink) -> Result<()> {
         loop {
             while let Some(&time) = self.times.get(self.used) {
                 if time < self.last {
@@ -87,15 +93,15 @@ impl Channel {
                     );
                     return Err(Error::file(self.reader.path(), reason));
                 }
-                if time >= bins.end {
+                if time >= sink.stretch().end {
                     return Ok(());
                 }
                 self.last = time;
-                if !bins.add(bins.place(time) + sensor, true) {
+                if !sink.add(sink.place(time), sensor, 0, true) {
                     let reason = format!(
                         "more than {} photons in instant {}: expected a shorter dwell time",
                         u16::MAX,
-                        bins.instant(time)
+                        sink.stretch().instant(time)
                     );
                     return Err(Error::file(self.reader.path(), reason));
                 }
@@ -132,6 +138,19 @@ impl Source for Times {
     fn facts(&self) -> Vec<(&'static str, String)> {
         let photons: usize = self.channels.iter().map(|channel| channel.photons).sum();
         vec![("format", "NumPy, arrival times".to_owned()), ("photons", photons.to_string())]
+    }
+
+    fn photons(&self) -> Option<Vec<u64>> {
+        Some(self.channels.iter().map(|channel| channel.photons as u64).collect())
+    }
+
+    fn read_times(&mut self, first: u64, instants: u64, arrived: &mut Arrived) -> Result<()> {
+        let stretch = Stretch::new(first, instants, self.dwell);
+        let mut lists = Lists::<false>::new(arrived, self.channels.len(), stretch);
+        let mut channels = self.channels.iter_mut().enumerate();
+        channels.try_for_each(|(sensor, channel)| channel.fill(sensor, &mut lists))?;
+        lists.finish();
+        Ok(())
     }
 
     fn read(&mut self, first: u64, times: usize, block: &mut Block) -> Result<()> {

@@ -2,6 +2,8 @@
 
 use corrust_host::samples::CountShape;
 
+use super::Arrived;
+
 /// Counts of each sensor in bins of many instants.
 ///
 /// ```
@@ -59,6 +61,21 @@ impl Trace {
             self.begun += instants;
             rest = after;
         }
+    }
+
+    /// Takes in photons of as many sensors.
+    pub fn add_times(&mut self, arrived: &Arrived) {
+        let first = (self.counts.len() / self.sensors - 1) * self.bin + self.begun;
+        let end = first + arrived.instants as usize;
+        // A bin is begun with its first instant.
+        let bins = end.saturating_sub(1) / self.bin + 1;
+        self.counts.resize(bins.max(1) * self.sensors, 0);
+        for (sensor, times) in arrived.times.iter().enumerate().take(self.sensors) {
+            for &at in times {
+                self.counts[(first + at as usize) / self.bin * self.sensors + sensor] += 1;
+            }
+        }
+        self.begun = end - (bins.max(1) - 1) * self.bin;
     }
 
     /// Whole bins.

@@ -5,12 +5,13 @@ use std::path::Path;
 use corrust_host::{Error, Result, samples::CountShape};
 
 use super::{
-    DWELL, Gate, Options,
-    bins::Bins,
+    Arrived, DWELL, Gate, Microtimes, Options,
+    bins::{Bins, Lists, Sink, Stretch},
     chosen_channels, dwell_units,
     gates::{Place, Units, gate_units, place, sensor_names, shown},
     source::Source,
     whole_instants,
+    windows::Windows,
 };
 use crate::{
     array::time::Timestamp,
@@ -18,7 +19,8 @@ use crate::{
         Block,
         spc::MICROTIMES,
         tttr::{
-            CHANNELS, Event, Header, RECORD, Reader, SYNC, Survey, Words, channel_name, of_words,
+            CHANNELS, Event, Header, MARKERS, RECORD, Reader, SYNC, Survey, Words, channel_name,
+            of_words,
         },
     },
 };
@@ -34,6 +36,10 @@ pub(super) struct Photons {
     gates: Vec<Gate>,
     places: [Place; CHANNELS],
     units: Vec<Units>,
+    /// Stretches between markers, if photons count there alone.
+    windows: Option<Windows>,
+    /// Those that are read next.
+    open: Windows,
     /// Units of an instant.
     dwell: u64,
     instants: u64,
@@ -78,7 +84,18 @@ impl Photons {
         let instants = whole_instants(path, survey.units, dwell, header.unit)?;
         let mut places = [Place::default(); CHANNELS];
         place(&mut places, &channels, units.len())?;
+        let windows = match options.between {
+            Some(markers) => {
+                check_markers(path, &survey, markers)?;
+                let stretches = reader.between(markers, &survey)?;
+                let windows = Windows::new(&stretches, dwell, instants);
+                Some(windows.map_err(|error| Error::file(path, error.to_string()))?)
+            }
+            None => None,
+        };
         Ok(Self {
+            open: windows.clone().unwrap_or_else(Windows::all),
+            windows,
             reader,
             survey,
             channels,
@@ -97,27 +114,30 @@ impl Photons {
     /// Names of the sensors.
     pub fn sensor_names(&self) -> Vec<String> {
         let names = self.channels.iter().map(|&channel| channel_name(channel));
-        sensor_names(names, &self.gates)
+        let mut names = sensor_names(names, &self.gates);
+        names.extend(self.windows.as_ref().map(|_| "between markers".to_owned()));
+        names
     }
 
-    fn sensors(&self) -> usize {
+    /// Sensors of photons.
+    fn photon_sensors(&self) -> usize {
         self.channels.len() * self.units.len().max(1)
     }
 
-    /// Adds the records that wait, and those after them, to counts that begin at an instant.
-    fn fill(&mut self, first: u64, counts: &mut [u16]) -> Result<()> {
+    fn sensors(&self) -> usize {
+        self.photon_sensors() + usize::from(self.windows.is_some())
+    }
+
+    /// Adds the records that wait, and those after them, to a sink.
+    fn fill(&mut self, sink: &mut impl Sink) -> Result<()> {
         let kind = self.reader.header().kind;
-        let mut bins = Bins::new(counts, self.sensors(), first, self.dwell);
         loop {
             let records = &self.records[self.used..];
-            let (clock, places, units) = (&mut self.clock, &self.places, &self.units[..]);
-            let (used, stop) = match units.is_empty() {
-                true => {
-                    of_words!(kind, W => take::<W, false>(records, clock, places, units, &mut bins))
-                }
-                false => {
-                    of_words!(kind, W => take::<W, true>(records, clock, places, units, &mut bins))
-                }
+            let wanted = Wanted { places: &self.places, gates: &self.units, open: &mut self.open };
+            let clock = &mut self.clock;
+            let (used, stop) = match self.units.is_empty() {
+                true => of_words!(kind, W => take::<W, false>(records, clock, wanted, sink)),
+                false => of_words!(kind, W => take::<W, true>(records, clock, wanted, sink)),
             };
             self.used += used * RECORD;
             match stop {
@@ -151,7 +171,7 @@ impl Photons {
                         format!(
                             "more than {} photons of {name} in instant {}: expected a shorter dwell time",
                             u16::MAX,
-                            bins.instant(time)
+                            sink.stretch().instant(time)
                         ),
                     ));
                 }
@@ -160,17 +180,42 @@ impl Photons {
     }
 }
 
-/// Adds records to bins, and returns how many, and why no more.
+/// Refuses markers that a file does not have.
+fn check_markers(path: &Path, survey: &Survey, [first, second]: [usize; 2]) -> Result<()> {
+    let known = 1..=MARKERS;
+    if first == second || !known.contains(&first) || !known.contains(&second) {
+        return Err(Error::invalid(format!(
+            "markers {first},{second}: expected two different numbers from 1 to {MARKERS}"
+        )));
+    }
+    let lacks = |marker: &usize| survey.each_marker[marker - 1] == 0;
+    if let Some(marker) = [first, second].into_iter().find(lacks) {
+        let there = known.filter(|marker| !lacks(marker)).map(|marker| marker.to_string());
+        let there = there.collect::<Vec<_>>().join(", ");
+        let there = if there.is_empty() { "none".to_owned() } else { format!("those of {there}") };
+        return Err(Error::file(path, format!("no marker {marker}: there are {there}")));
+    }
+    Ok(())
+}
+
+/// Photons that are taken.
+struct Wanted<'a> {
+    places: &'a [Place; CHANNELS],
+    gates: &'a [Units],
+    open: &'a mut Windows,
+}
+
+/// Adds records to a sink, and returns how many, and why no more.
 fn take<W: Words, const GATED: bool>(
     records: &[u8],
     clock: &mut Clock,
-    places: &[Place; CHANNELS],
-    gates: &[Units],
-    bins: &mut Bins<'_>,
+    wanted: Wanted<'_>,
+    sink: &mut impl Sink,
 ) -> (usize, Stop) {
+    let Wanted { places, gates, open } = wanted;
     // Kept in registers.
     let Clock { mut base, mut last } = *clock;
-    let end = bins.end;
+    let end = sink.stretch().end;
     let words: &[[u8; RECORD]] = records.as_chunks().0;
     let mut stop = Stop::Empty;
     let mut used = words.len();
@@ -187,7 +232,7 @@ fn take<W: Words, const GATED: bool>(
                     base += units;
                     continue;
                 }
-                Event::Marker | Event::Invalid => {
+                Event::Marker(_) | Event::Invalid => {
                     base += before;
                     continue;
                 }
@@ -206,15 +251,16 @@ fn take<W: Words, const GATED: bool>(
         }
         last = time;
         let Place { sensor, wanted } = places[channel];
-        let (first, sensor) = (bins.place(time), usize::from(sensor));
+        let wanted = wanted & open.has(time);
+        let (place, sensor) = (sink.place(time), usize::from(sensor));
+        let microtime = W::microtime(word);
         let full = if GATED {
-            let microtime = W::microtime(word);
             (sensor..).zip(gates).find_map(|(sensor, gate)| {
                 let within = microtime.wrapping_sub(gate.start) < gate.length;
-                (!bins.add(first + sensor, within & wanted)).then_some(sensor)
+                (!sink.add(place, sensor, microtime, within & wanted)).then_some(sensor)
             })
         } else {
-            (!bins.add(first + sensor, wanted)).then_some(sensor)
+            (!sink.add(place, sensor, microtime, wanted)).then_some(sensor)
         };
         if let Some(sensor) = full {
             (used, stop) = (index, Stop::Full(time, sensor));
@@ -279,8 +325,69 @@ impl Source for Photons {
         self.reader.header().left_out.as_deref()
     }
 
+    fn photons(&self) -> Option<Vec<u64>> {
+        let gates = self.units.len().max(1);
+        let of = |&channel: &usize| self.survey.photons[channel].div_ceil(gates as u64);
+        let photons = self.channels.iter().map(of);
+        let mut photons: Vec<_> = photons.flat_map(|photons| vec![photons; gates]).collect();
+        if let Some(windows) = &self.windows {
+            photons.push(windows.within(0..self.instants).map(|part| part.end - part.start).sum());
+        }
+        Some(photons)
+    }
+
+    fn microtimes(&self) -> Option<Microtimes> {
+        let header = self.reader.header();
+        let unit = header.microtime?;
+        let count = match header.kind.is_t3() {
+            true => (header.unit / unit).round().clamp(1.0, 32_768.0) as u32,
+            false => MICROTIMES,
+        };
+        Some(Microtimes { unit, count })
+    }
+
+    fn read_times(&mut self, first: u64, instants: u64, arrived: &mut Arrived) -> Result<()> {
+        let stretch = Stretch::new(first, instants, self.dwell);
+        let sensors = self.photon_sensors();
+        match arrived.with_microtimes {
+            true => {
+                let mut lists = Lists::<true>::new(arrived, sensors, stretch);
+                self.fill(&mut lists)?;
+                lists.finish();
+            }
+            false => {
+                let mut lists = Lists::<false>::new(arrived, sensors, stretch);
+                self.fill(&mut lists)?;
+                lists.finish();
+            }
+        }
+        if let Some(windows) = &self.windows {
+            let inside = windows.within(first..first + instants);
+            let mut mask = Vec::new();
+            inside.for_each(|part| {
+                mask.extend((part.start - first) as u32..(part.end - first) as u32)
+            });
+            if arrived.with_microtimes {
+                arrived.microtimes.push(vec![0; mask.len()]);
+            }
+            arrived.times.push(mask);
+        }
+        Ok(())
+    }
+
     fn read(&mut self, first: u64, times: usize, block: &mut Block) -> Result<()> {
-        let shape = self.shape();
-        block.fill_counts(shape, times, |counts| self.fill(first, counts))
+        let (shape, dwell) = (self.shape(), self.dwell);
+        block.fill_counts(shape, times, |counts| {
+            if let Some(windows) = &self.windows {
+                for part in windows.within(first..first + times as u64) {
+                    let part = part.start - first..part.end - first;
+                    let rows =
+                        part.start as usize * shape.sensors..part.end as usize * shape.sensors;
+                    let rows = counts[rows].chunks_exact_mut(shape.sensors);
+                    rows.for_each(|row| row[shape.sensors - 1] = 1);
+                }
+            }
+            self.fill(&mut Bins::new(counts, shape.sensors, first, dwell))
+        })
     }
 }

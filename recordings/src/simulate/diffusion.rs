@@ -10,7 +10,9 @@
 //! in a plane without the root. The molecules are in a box without walls, which leaves on one side what enters on
 //! the other. Their number is fixed, which takes `1 / number` from `g`: 0.1 % of its amplitude, 0.3 % in a plane.
 //!
-//! A step is a 64th of the diffusion time; molecules out of the light take as many at once as keep them there.
+//! Two kinds of molecules may be there, each with its own brightness, diffusion time and lifetime.
+//!
+//! A step is a 64th of the diffusion time, of the quicker kind's; molecules out of the light take as many at once as keep them there.
 //! Photons between steps are anywhere, as of a Poisson process whose rate is the step's. Every molecule has random
 //! numbers of its own, so that any number of threads make the same photons.
 
@@ -52,13 +54,22 @@ const MOST_PHOTONS: f64 = (1 << 22) as f64;
 /// Picoseconds of the laser's period: 80 MHz.
 const PERIOD: u64 = 12_500;
 
-/// Picoseconds of a unit of microtimes, of fluorescence's lifetime, and from the laser's pulse to its arrival.
+/// Picoseconds of a unit of microtimes, and from the laser's pulse to the light's arrival.
 const MICROTIME: u64 = 16;
-const LIFETIME: f64 = 2_500.0;
 const ARRIVAL: f64 = 1_000.0;
 
 /// Stream of random numbers of the background; molecules have those from 0 on.
 const BACKGROUND: u64 = u64::MAX;
+
+/// A kind of molecules; fields are as of [`Diffusion`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "Diffusion has them")]
+pub struct Species {
+    pub molecules: f64,
+    pub diffusion_time: f64,
+    pub brightness: f64,
+    pub lifetime: f64,
+}
 
 /// Molecules that diffuse, and what looks at them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -71,6 +82,11 @@ pub struct Diffusion {
     pub axial_ratio: Option<f64>,
     /// Photons a second of a molecule in the focus's centre.
     pub brightness: f64,
+    /// Seconds of the fluorescence's lifetime, rounded to whole picoseconds.
+    pub lifetime: f64,
+    /// Molecules of another kind among them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub second: Option<Species>,
     /// Photons a second besides, of each detector.
     pub background: f64,
     /// Detectors, which share the photons at random.
@@ -88,6 +104,8 @@ impl Default for Diffusion {
             diffusion_time: 100e-6,
             axial_ratio: Some(5.0),
             brightness: 100e3,
+            lifetime: 2.5e-9,
+            second: None,
             background: 0.0,
             detectors: 1,
             seconds: 10.0,
@@ -109,6 +127,7 @@ pub struct Photon {
 
 /// A molecule on its way.
 struct Molecule {
+    species: Species,
     place: [f64; 3],
     random: ChaCha8Rng,
     /// Steps until it has to be looked at again.
@@ -129,9 +148,18 @@ impl Diffusion {
             ("diffusion time", self.diffusion_time),
             ("axial ratio", self.axial_ratio.unwrap_or(1.0)),
             ("brightness", self.brightness),
+            ("lifetime", self.lifetime),
             ("duration", self.seconds),
         ];
-        for (what, value) in above {
+        let second = self.second.map(|second| {
+            [
+                ("second molecules", second.molecules),
+                ("second diffusion time", second.diffusion_time),
+                ("second brightness", second.brightness),
+                ("second lifetime", second.lifetime),
+            ]
+        });
+        for (what, value) in above.into_iter().chain(second.into_iter().flatten()) {
             if !(value.is_finite() && value > 0.0) {
                 return Err(Error::invalid(format!("{what} {value}: expected one above 0")));
             }
@@ -143,19 +171,19 @@ impl Diffusion {
         if !(1..=64).contains(&self.detectors) {
             return Err(Error::invalid(format!("{} detectors: expected 1 to 64", self.detectors)));
         }
-        if self.number() > 1e6 {
-            return Err(Error::invalid(format!(
-                "{} molecules in the focus, {:.0} in the box: expected at most a million there",
-                self.molecules,
-                self.number()
-            )));
-        }
-        if self.number() < 1.0 {
-            return Err(Error::invalid(format!(
-                "{} molecules in the focus: expected at least {:.3}, one in the box",
-                self.molecules,
-                self.molecules / self.number()
-            )));
+        for Species { molecules, .. } in self.species() {
+            let number = self.number(molecules);
+            if number > 1e6 {
+                return Err(Error::invalid(format!(
+                    "{molecules} molecules in the focus, {number:.0} in the box: expected at most a million there"
+                )));
+            }
+            if number < 1.0 {
+                return Err(Error::invalid(format!(
+                    "{molecules} molecules in the focus: expected at least {:.3}, one in the box",
+                    molecules / number
+                )));
+            }
         }
         if self.seconds > 1e6 || self.seconds / self.step() > 1e12 {
             return Err(Error::invalid(format!(
@@ -180,19 +208,41 @@ impl Diffusion {
 
     /// Photons of a step: of all in the mean, and of a molecule in the focus's centre.
     fn step_photons(&self) -> [f64; 2] {
-        let molecules = self.brightness * self.molecules * self.seen();
+        let molecules: f64 = self.species().map(|species| self.signal(species)).sum();
         let background = self.background * self.detectors as f64;
-        [(molecules + background) * self.step(), self.brightness * self.step()]
+        let brightest = self.species().map(|species| species.brightness).fold(0.0, f64::max);
+        [(molecules + background) * self.step(), brightest * self.step()]
     }
 
-    /// What `g(tau) - 1` is expected to be.
+    /// Kinds of molecules.
+    fn species(&self) -> impl Iterator<Item = Species> {
+        let &Self { molecules, diffusion_time, brightness, lifetime, second, .. } = self;
+        let first = Species { molecules, diffusion_time, brightness, lifetime };
+        std::iter::once(first).chain(second)
+    }
+
+    /// Photons a second of a kind of molecules.
+    fn signal(&self, species: Species) -> f64 {
+        species.brightness * species.molecules * self.seen()
+    }
+
+    /// Expected `g(tau) - 1` at a lag in seconds.
     pub fn expected(&self, lag: f64) -> f64 {
-        let x = lag / self.diffusion_time;
-        let axial = self.axial_ratio.map_or(1.0, |ratio| (1.0 + x / ratio.powi(2)).sqrt());
         // Light without correlation makes it less.
-        let signal = self.brightness * self.molecules * self.seen();
-        let share = signal / (signal + self.background * self.detectors as f64);
-        share.powi(2) / self.molecules / (1.0 + x) / axial
+        let signal: f64 = self.species().map(|species| self.signal(species)).sum();
+        let all = signal + self.background * self.detectors as f64;
+        let of = |species: Species| {
+            let share = self.signal(species) / all;
+            share.powi(2) * self.expected_of(&species, lag)
+        };
+        self.species().map(of).sum()
+    }
+
+    /// Expected `g(tau) - 1` of a kind of molecules alone at a lag in seconds.
+    pub fn expected_of(&self, species: &Species, lag: f64) -> f64 {
+        let x = lag / species.diffusion_time;
+        let axial = self.axial_ratio.map_or(1.0, |ratio| (1.0 + x / ratio.powi(2)).sqrt());
+        1.0 / species.molecules / (1.0 + x) / axial
     }
 
     /// Part of its brightness in the centre that a molecule in the effective volume has in the mean.
@@ -216,16 +266,17 @@ impl Diffusion {
         self.axial_ratio.map_or([PLANE, PLANE, 0.0], |ratio| [SIDE, SIDE, SIDE * ratio])
     }
 
-    /// Molecules in the box.
-    fn number(&self) -> f64 {
+    /// Molecules in the box, of so many in the focus.
+    fn number(&self, molecules: f64) -> f64 {
         let [x, y, z] = self.sides();
         let room = x * y * if self.axial_ratio.is_some() { z } else { 1.0 };
-        (self.molecules * room / self.volume()).round()
+        (molecules * room / self.volume()).round()
     }
 
-    /// Seconds of a step.
+    /// Seconds of a step, of the quickest molecules.
     fn step(&self) -> f64 {
-        self.diffusion_time / STEPS
+        let quickest = self.species().map(|species| species.diffusion_time);
+        quickest.fold(f64::INFINITY, f64::min) / STEPS
     }
 
     /// Makes the photons, in the order of time and a piece at a time; returns how many.
@@ -235,12 +286,16 @@ impl Diffusion {
     pub fn photons(&self, mut take: impl FnMut(&[Photon]) -> Result<()>) -> Result<u64> {
         self.check()?;
         let sides = self.sides();
-        let mut molecules: Vec<Molecule> = (0..self.number() as u64)
-            .map(|number| {
+        let kinds = self.species().flat_map(|species| {
+            std::iter::repeat_n(species, self.number(species.molecules) as usize)
+        });
+        let mut molecules: Vec<Molecule> = (0..)
+            .zip(kinds)
+            .map(|(number, species)| {
                 let mut random = random(self.seed, number);
                 let place = sides.map(|side| (random.random::<f64>() - 0.5) * side);
                 let until = random.sample(Exp1);
-                Molecule { place, random, away: 0, until }
+                Molecule { species, place, random, away: 0, until }
             })
             .collect();
         let mut background = random(self.seed, BACKGROUND);
@@ -341,9 +396,10 @@ impl Molecule {
         let sides = all.sides();
         let axes = if all.axial_ratio.is_some() { 3 } else { 2 };
         let ratio = all.axial_ratio.unwrap_or(1.0);
+        let Species { diffusion_time, brightness, lifetime, .. } = self.species;
         // A step's variance along an axis: 2 D t = w^2 t / (2 tau_D).
-        let sigma = (1.0 / (2.0 * STEPS)).sqrt();
-        let brightness = all.brightness * all.step();
+        let sigma = (all.step() / (2.0 * diffusion_time)).sqrt();
+        let (brightness, lifetime) = (brightness * all.step(), (lifetime * 1e12).round());
         let mut step = 0;
         while step < steps {
             if self.away > 0 {
@@ -364,8 +420,8 @@ impl Molecule {
                 self.until -= light;
                 while self.until <= 0.0 {
                     let time = all.picoseconds((first + step) as f64 + self.random.random::<f64>());
-                    let lifetime: f64 = self.random.sample(Exp1);
-                    let microtime = (ARRIVAL + LIFETIME * lifetime) % PERIOD as f64;
+                    let lived: f64 = self.random.sample(Exp1);
+                    let microtime = (ARRIVAL + lifetime * lived) % PERIOD as f64;
                     photons.push(all.photon(&mut self.random, time, microtime as u32));
                     self.until += self.random.sample::<f64, _>(Exp1);
                 }

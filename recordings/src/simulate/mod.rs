@@ -44,7 +44,7 @@ pub(crate) mod diffusion;
 pub(crate) mod raw;
 pub(crate) mod scan;
 
-pub use diffusion::{Diffusion, Photon};
+pub use diffusion::{Diffusion, Photon, Species};
 pub use raw::{RawSimulation, RawSource, Tone, raw_level};
 pub use scan::Scan;
 

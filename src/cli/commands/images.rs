@@ -9,10 +9,11 @@ use corrust::{
         npy::{Dtype, Reader, Writer},
     },
     images::{
-        Blocks, Brightness, Detector, Fitted, MOST_PIXELS, Map, Rics, Spatial, Stack, TwoTime,
+        Blocks, Brightness, Detector, Fitted, MOST_PIXELS, Map, PairCorrelation, Rics, Spatial,
+        Stack, TwoTime,
     },
 };
-use ndarray::{Array2, Array3, s};
+use ndarray::{Array2, Array3, Array4, s};
 use serde_json::{Value, json};
 
 use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
@@ -28,14 +29,14 @@ const AT_ONCE: usize = 256 << 20;
 /// Parts of the frames, by whose scatter a fit knows its errors.
 const PARTS: usize = 10;
 
-/// Correlate stacks of images: number and brightness, RICS, two-time correlation (XPCS)
+/// Correlate stacks of images: number and brightness, RICS, pair correlation, two-time correlation (XPCS)
 ///
 /// A stack is [frame][row][column] of uint8 or uint16: NumPy, HDF5, or TIFF with an image for each frame. Sums are exact integers.
 /// Every result is asked for by the file that it goes to.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[group(id = "results", required = true, multiple = true,
-        args = ["brightness", "spatial", "rics", "two_time", "g2", "plot"])]
+        args = ["brightness", "spatial", "rics", "pair_correlation", "two_time", "g2", "plot"])]
 pub struct Args {
     /// Stack of images
     #[arg(value_name = "STACK", value_parser = input())]
@@ -94,6 +95,24 @@ pub struct Args {
     /// Hold the value at large lags at 0, which the mean that is taken out lowers
     #[arg(long)]
     no_offset: bool,
+    /// NumPy file for the pair correlation along rows, float64 [row][column][point][lag, g, standard error]: of every pixel
+    /// with the one --distance columns on, that many frames later
+    #[arg(long, value_name = "P.npy", value_parser = output(), requires = "distance")]
+    pair_correlation: Option<PathBuf>,
+    /// Columns from a pixel to its partner, to the left if below 0
+    #[arg(
+        long,
+        value_name = "COLUMNS",
+        requires = "pair_correlation",
+        allow_negative_numbers = true
+    )]
+    distance: Option<isize>,
+    /// Take the rows of every frame as scans of one line, one after the other: lags of the pair correlation are then lines
+    #[arg(long, requires = "pair_correlation")]
+    lines: bool,
+    /// Groups of lags of the pair correlation, each twice as far apart as the one before, and lags of a group
+    #[arg(long, value_name = "G,S", default_value = "6,8", value_parser = pair, requires = "pair_correlation")]
+    multi_tau: (usize, usize),
     /// NumPy file for two-time correlations, float64 [group][frame][frame]
     #[arg(long, value_name = "C.npy", value_parser = output())]
     two_time: Option<PathBuf>,
@@ -104,7 +123,7 @@ pub struct Args {
     /// [default: one group of all pixels]
     #[arg(long, value_name = "MASK.npy", value_parser = input())]
     mask: Option<PathBuf>,
-    /// Device of two-time correlations: auto (the first GPU, else the CPU), cuda, cpu or sim
+    /// Device of pair and two-time correlations: auto (the first GPU, else the CPU), cuda, cpu or sim
     #[arg(long, default_value_t)]
     device: Devices,
     /// Draw maps of mean, number and brightness, and the spatial correlation if there is one, to a file in .svg or .png
@@ -118,6 +137,7 @@ const EXAMPLES: &str = "\
 Examples:
   corrust images cells.tif --brightness maps.npy --plot maps.svg
   corrust images scan.tif --window 10 --spatial g.npy --rics fit.json --pixel 50nm --dwell 10us --line-time 5ms --waist 0.25um
+  corrust images lines.tif --pair-correlation p.npy --distance 6 --lines --plot p.svg
   corrust images speckle.h5 --dataset entry/data --mask q.npy --two-time c.npy --g2 g2.npy";
 
 /// Reads a range of frames.
@@ -145,6 +165,7 @@ impl Args {
         let files = RunFiles::default().reads([&self.stack]).reads(&self.mask);
         let files = files.writes_as(&self.brightness, &["npy"]).writes_as(&self.spatial, &["npy"]);
         let files = files.writes_as(&self.rics, &["json"]).writes_as(&self.two_time, &["npy"]);
+        let files = files.writes_as(&self.pair_correlation, &["npy"]);
         let files = files.writes_as(&self.g2, &["npy"]).writes_as(&self.plot, plot::ENDINGS);
         files.check(self.existing)?;
         let detector =
@@ -176,8 +197,18 @@ impl Args {
             }
             false => None,
         };
+        let mut pair_correlation = match (&self.pair_correlation, self.distance) {
+            (Some(_), Some(distance)) => Some(PairCorrelation::new(
+                [height, width],
+                distance,
+                self.lines,
+                [self.multi_tau.0, self.multi_tau.1],
+                self.device.clone(),
+            )?),
+            _ => None,
+        };
         let mut parts: Vec<Blocks> = Vec::new();
-        if brightness.is_some() || spatial.is_some() {
+        if brightness.is_some() || spatial.is_some() || pair_correlation.is_some() {
             let bar = Progress::over("reading", (height * width) as f64, frames.len() as u64);
             let mut frame: Vec<u16> = corrust::device::zeros(height * width)?;
             // Parts of whole windows, by whose scatter a fit knows its errors.
@@ -186,6 +217,13 @@ impl Args {
             for (place, number) in frames.clone().enumerate() {
                 stack.read_frame(number, &mut frame)?;
                 brightness.as_mut().map_or(Ok(()), |maps| maps.add(&frame))?;
+                if let Some(pairs) = &mut pair_correlation {
+                    pairs.add(&frame)?;
+                    let block = frames.len().div_ceil(PARTS);
+                    if (place + 1) % block == 0 {
+                        pairs.end_block()?;
+                    }
+                }
                 if let Some(spatial) = &mut spatial {
                     spatial.add(&frame)?;
                     if (place + 1) % part == 0 || place + 1 == frames.len() {
@@ -222,6 +260,7 @@ impl Args {
             Some(sums) => Some(sums.maps(&detector)?),
             None => None,
         };
+        let pairs = pair_correlation.map(|mut pairs| pairs.curves()).transpose()?;
         let (map, fitted) = match &spatial {
             Some(_) => self.correlation(&parts, frames.len())?,
             None => (None, None),
@@ -243,8 +282,9 @@ impl Args {
             self.write_maps(maps.as_ref()),
             self.write_spatial(map.as_ref()),
             self.write_fit(fitted.as_ref()),
+            self.write_pairs(pairs.as_ref()),
             two_time.map_or(Ok(()), |mut plan| self.write_two_time(&mut plan)),
-            self.draw(maps.as_ref(), map.as_ref(), fitted.as_ref()),
+            self.draw(maps.as_ref(), map.as_ref(), fitted.as_ref(), pairs.as_ref()),
         ])
     }
 
@@ -325,6 +365,11 @@ impl Args {
         write(path, &[2, rows, columns], map.values.iter().chain(&map.errors))
     }
 
+    fn write_pairs(&self, pairs: Option<&Array4<f64>>) -> Result<()> {
+        let (Some(path), Some(pairs)) = (&self.pair_correlation, pairs) else { return Ok(()) };
+        write(path, pairs.shape(), pairs.iter())
+    }
+
     fn write_fit(&self, fitted: Option<&Fitted>) -> Result<()> {
         let (Some(path), Some(fitted)) = (&self.rics, fitted) else { return Ok(()) };
         let known = |value: f64| if value.is_finite() { json!(value) } else { Value::Null };
@@ -377,6 +422,7 @@ impl Args {
         maps: Option<&Array3<f64>>,
         map: Option<&Map>,
         fitted: Option<&Fitted>,
+        pairs: Option<&Array4<f64>>,
     ) -> Result<()> {
         let (Some(path), Some(maps)) = (&self.plot, maps) else { return Ok(()) };
         let of = |quantity| maps.slice(s![.., .., quantity]).to_owned();
@@ -399,6 +445,11 @@ impl Args {
                 });
                 drawn.push(Drawn { title: "Fit", unit: "G", values, centred: true });
             }
+        }
+        if let Some(pairs) = pairs {
+            // The first row's, lags downwards; lag 0 has the light's own noise where pixels are their own partners.
+            let values = pairs.slice(s![0, .., 1.., 1]).t().mapv(|g| g - 1.0);
+            drawn.push(Drawn { title: "Pair correlation", unit: "g - 1", values, centred: false });
         }
         maps::maps(path, &drawn)
     }

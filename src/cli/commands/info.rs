@@ -7,7 +7,7 @@ use corrust::{
     correlate::Shape,
     format::{
         self, AnyRecording, Block, ReadAhead, Recording, photon_hdf5,
-        tttr::{self, CHANNELS, SYNC, channel_name},
+        tttr::{self, CHANNELS, MARKERS, SYNC, channel_name},
     },
     samples::{Missing, RawEncoding},
 };
@@ -257,6 +257,9 @@ struct Photons {
     seconds: Option<f64>,
     channels: Option<Vec<Channel>>,
     markers: Option<u64>,
+    /// External signals of each number, 1 first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    each_marker: Option<[u64; MARKERS]>,
     overflows: Option<u64>,
     left_out: Option<String>,
 }
@@ -301,6 +304,7 @@ impl Photons {
             seconds,
             channels,
             markers: survey.as_ref().map(|survey| survey.markers),
+            each_marker: survey.as_ref().map(|survey| survey.each_marker),
             overflows: survey.as_ref().map(|survey| survey.overflows),
             left_out: header.left_out.clone(),
         })
@@ -338,6 +342,7 @@ impl Photons {
                     seconds,
                     channels,
                     markers,
+                    each_marker: None,
                     overflows: None,
                     left_out: None,
                 });
@@ -385,6 +390,11 @@ impl Photons {
         }
         if let Some(markers) = self.markers {
             line("markers", markers.to_string());
+        }
+        for (bit, markers) in self.each_marker.iter().flatten().enumerate() {
+            if *markers > 0 {
+                line(&format!("marker {}", bit + 1), markers.to_string());
+            }
         }
         Ok(())
     }

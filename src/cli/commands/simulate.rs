@@ -12,7 +12,7 @@ use corrust::{
     delays::Polynomials,
     format::{array::Array, description, vdif},
     samples::{RawEncoding, RawLayout},
-    simulate::{Diffusion, RawSimulation, RawSource, Scan, Simulation, Source, Tone},
+    simulate::{Diffusion, RawSimulation, RawSource, Scan, Simulation, Source, Species, Tone},
 };
 
 use crate::cli::options::run_files::{Existing, RunFiles, ending, input, output};
@@ -164,6 +164,13 @@ struct DiffusionArgs {
     /// Photons a second of a molecule in the centre
     #[arg(long, value_name = "RATE", default_value = "100kHz", requires = "diffusion")]
     brightness: Hertz,
+    /// Lifetime of the fluorescence
+    #[arg(long, value_name = "TIME", default_value = "2.5ns", requires = "diffusion")]
+    lifetime: Seconds,
+    /// Molecules of a second kind, as bright: number in the effective volume, diffusion time and lifetime, as in
+    /// 1,2ms,4ns
+    #[arg(long, value_name = "N,TIME,TIME", value_parser = second, requires = "diffusion")]
+    second: Option<(f64, Seconds, Seconds)>,
     /// Photons a second of each detector besides [default: 0]
     #[arg(long, value_name = "RATE", requires = "diffusion")]
     background: Option<Frequency>,
@@ -174,7 +181,7 @@ struct DiffusionArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", requires = "diffusion")]
     duration: Seconds,
     /// Images of a scanned field of so many rows and columns, as 64x64, instead of photons: uint16 [frame][row][column]
-    #[arg(long, value_name = "ROWSxCOLUMNS", requires = "diffusion", conflicts_with_all = ["detectors", "duration"],
+    #[arg(long, value_name = "ROWSxCOLUMNS", requires = "diffusion", conflicts_with_all = ["detectors", "duration", "second", "lifetime"],
           value_parser = size)]
     scan: Option<(usize, usize)>,
     /// Frames of a scan
@@ -199,7 +206,19 @@ Examples:
   corrust simulate --raw -o scan.vdif --encoding vdif-2 --rate 8MHz --sky-frequency 1.4GHz --inputs 4
   corrust simulate --raw -o raw.npy --array array.json --encoding ci8 --tone 1.4MHz:10:20ms:1ms
   corrust simulate --diffusion -o photons.ptu --molecules 2 --diffusion-time 50us --detectors 2
+  corrust simulate --diffusion -o mixture.ptu --diffusion-time 50us --lifetime 1ns --second 1,2ms,4ns
   corrust simulate --diffusion --scan 64x64 -o scan.npy --plane --diffusion-time 1ms --brightness 1MHz";
+
+/// Reads a second kind of molecules.
+fn second(text: &str) -> Result<(f64, Seconds, Seconds), &'static str> {
+    let expected =
+        "expected a number of molecules, their diffusion time and their lifetime, as in 1,2ms,4ns";
+    let [molecules, diffusion_time, lifetime] =
+        text.split(',').collect::<Vec<_>>().try_into().map_err(|_| expected)?;
+    let time = |text: &str| text.trim().parse::<Seconds>().map_err(|_| expected);
+    let molecules = molecules.trim().parse().map_err(|_| expected)?;
+    Ok((molecules, time(diffusion_time)?, time(lifetime)?))
+}
 
 /// Reads rows and columns.
 fn size(text: &str) -> Result<(usize, usize), &'static str> {
@@ -354,6 +373,13 @@ impl DiffusionArgs {
             diffusion_time: self.diffusion_time.0,
             axial_ratio: (!self.plane).then_some(self.axial_ratio),
             brightness: self.brightness.0,
+            lifetime: self.lifetime.0,
+            second: self.second.map(|(molecules, diffusion_time, lifetime)| Species {
+                molecules,
+                diffusion_time: diffusion_time.0,
+                brightness: self.brightness.0,
+                lifetime: lifetime.0,
+            }),
             background: self.background.map_or(0.0, |rate| rate.0),
             detectors: self.detectors,
             seconds: self.duration.0,

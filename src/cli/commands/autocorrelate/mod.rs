@@ -1,5 +1,6 @@
 //! `corrust autocorrelate`.
 
+mod filtered;
 mod pairs;
 pub mod read;
 pub mod tables;
@@ -11,15 +12,16 @@ use std::{
 
 use corrust::{
     Autocorrelator, Devices, Error, Result,
-    autocorrelate::{Blocks, Errors, Kernel, Scheme, State, Sums},
+    autocorrelate::{Amount, Blocks, Errors, Kernel, Scheme, Shape, State, Sums},
     format::{
         Recording,
         npy::{Dtype, Writer},
         tttr::SYNC,
     },
-    photons::{self, CountShape, DETECTORS, Gate, Trace},
+    photons::{self, Arrived, CountShape, DETECTORS, Gate, Photons, Trace},
     run::Pieces,
 };
+use filtered::{PatternArg, pattern};
 use pairs::{Grid, Pair, Pairs};
 use tables::{Curves, TABLES, TRACES, pycorrfit_files};
 
@@ -104,7 +106,8 @@ pub struct Args {
     /// several GPUs share the sensors or pairs
     #[arg(long, default_value_t)]
     device: Devices,
-    /// Kernel of a GPU: auto, bin-groups, packets or tensor-cores
+    /// Kernel: auto; of a GPU bin-groups, packets or tensor-cores; of a CPU counts, or times: photons by their arrival
+    /// times, which are quicker where most instants have none
     #[arg(long, default_value_t = Kernel::Auto)]
     kernel: Kernel,
     #[command(flatten)]
@@ -123,6 +126,21 @@ struct PhotonArgs {
     /// each gate
     #[arg(long, value_name = "A..B", value_parser = gate)]
     gate: Vec<Gate>,
+    /// Only photons after marker A and before the next marker B, of 1 to 4, as between the start and the end of a line of a
+    /// scan; other instants are left out of the curves, and the sums' last row is the mask's
+    #[arg(long, value_name = "A,B", value_parser = markers)]
+    between_markers: Option<[usize; 2]>,
+    /// Correlate components of different decays (FLCS), this one's pattern from a file of one species, flat (afterpulses,
+    /// background), gate:2ns..8ns or time:0s..10s of the file itself, or a table .npy, float64 [component][microtime], or .csv;
+    /// repeated
+    ///
+    /// Each channel has a sensor for each component: photons weighted by least squares, sums float64. On a CPU.
+    #[arg(long, value_name = "PATTERN", value_parser = pattern,
+          conflicts_with_all = ["gate", "between_markers", "resume", "save"])]
+    pattern: Vec<PatternArg>,
+    /// NumPy file for the weights, float64 [channel][component][microtime]
+    #[arg(long, value_name = "W.npy", value_parser = output(), requires = "pattern")]
+    weights: Option<PathBuf>,
     /// Spot of a Photon-HDF5 file of several, 1 for its group photon_data1
     #[arg(long, value_name = "N")]
     spot: Option<usize>,
@@ -161,6 +179,16 @@ fn gate(text: &str) -> Result<Gate, String> {
     if start < end { Ok(Gate { start, end }) } else { Err(expected()) }
 }
 
+/// Reads the numbers of two markers.
+fn markers(text: &str) -> Result<[usize; 2], &'static str> {
+    let expected = "expected two different markers of 1 to 4, as in 1,2";
+    let (first, second) = text.split_once(',').ok_or(expected)?;
+    match [first, second].map(|number| number.trim().parse()) {
+        [Ok(first), Ok(second)] if first != second => Ok([first, second]),
+        _ => Err(expected),
+    }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   corrust autocorrelate counts.npy -o sums.npy --plot g.svg
@@ -169,6 +197,8 @@ Examples:
   corrust autocorrelate counts.npy -o cross.npy --pair 0,1 --pair 1,0
   corrust autocorrelate photons.ptu -o sums.npy --dwell 1us --blocks 20 --pycorrfit g.csv --plot g.svg
   corrust autocorrelate photons.ptu -o sums.npy --gate 2ns..10ns --gate 10ns..20ns --trace rate.svg
+  corrust autocorrelate scan.ptu -o sums.npy --dwell 1us --between-markers 1,2 --curves g.csv
+  corrust autocorrelate mix.ptu -o sums.npy --pattern slow.ptu --pattern fast.ptu --pattern flat --curves g.csv
   corrust autocorrelate spad.npy -o sums.npy --pairs all --groups 1 --lags 8 --curves g.npy
 
 In Python:
@@ -180,56 +210,97 @@ impl Args {
         self.files(&[]).check(self.existing)?;
         self.check_given()?;
 
+        if !self.photons.pattern.is_empty() {
+            return self.run_filtered();
+        }
         let (counts, dwell) = self.open()?;
         let recording = counts.recording;
         let (sensors, instants) = (recording.shape().sensors, recording.times());
-        let (mut plan, pairs) = self.plan(sensors)?;
+        let (mut plan, mut pairs) = self.plan(sensors, counts.masked)?;
+        if counts.masked {
+            pairs.pop();
+        }
         // How many curves there are is known only now.
         let pycorrfit =
             self.pycorrfit.as_ref().map_or(Vec::new(), |path| pycorrfit_files(path, &pairs));
         self.files(&pycorrfit).check(self.existing)?;
-        let writer = Output::create(&self.output, &plan)?;
+        let writer = Output::create(&self.output, plan.shape(), Dtype::Uint64)?;
         let traced = self.photons.trace.is_some() || self.pycorrfit.is_some();
         let mut trace = traced.then(|| Trace::new(sensors, dwell, self.photons.trace_bin.0));
-        let mut blocks = self.blocks.map(|count| Ends::new(count, instants)).transpose()?;
+        let masked = counts.masked;
+        let mut blocks = self.blocks.map(|count| Ends::new(count, instants, masked)).transpose()?;
 
         let start = Instant::now();
-        sum(recording, &mut plan, trace.as_mut(), blocks.as_mut())?;
+        let times = recording.photons();
+        let by_times = times.is_some_and(|photons| plan.prefers_times(&photons, instants));
+        match by_times {
+            true => sum_times(recording, &mut plan, trace.as_mut(), blocks.as_mut())?,
+            false => sum(recording, &mut plan, trace.as_mut(), blocks.as_mut())?,
+        }
         let state = plan.state()?;
         let seconds = start.elapsed().as_secs_f64();
 
-        let sums = Sums::of(&state)?;
-        let errors = blocks.map(|blocks| blocks.blocks.errors());
+        let all_sums = Sums::of(&state)?;
+        let writes = writer.write(&all_sums);
+        let (sums, mask) = match masked {
+            true => {
+                let (sums, mask) = all_sums.split_last();
+                (sums, Some(mask))
+            }
+            false => (all_sums, None),
+        };
+        let errors = blocks.map(|blocks| blocks.errors());
         let curves = Curves {
             sums: &sums,
-            mask: None,
+            mask: mask.as_ref(),
             pairs: &pairs,
             errors: errors.as_ref(),
             dwell,
             trace: trace.as_ref(),
-            sensors: &counts.sensors,
+            sensors: &counts.sensors[..sensors - usize::from(masked)],
         };
         all([
-            writer.write(&sums),
-            self.curves.as_ref().map_or(Ok(()), |path| curves.write(path)),
-            curves.write_pycorrfit(&pycorrfit),
-            self.photons.trace.as_ref().map_or(Ok(()), |path| curves.write_trace(path)),
-            self.plot
-                .as_ref()
-                .map_or(Ok(()), |path| self.draw(path, &sums, errors.as_ref(), dwell)),
+            writes,
+            self.write_curves(&curves, &pycorrfit),
             self.save.as_ref().map_or(Ok(()), |path| state.save(path)),
         ])?;
+        let device = format!("{}{}", plan.device_name(), if by_times { ", by times" } else { "" });
+        self.say_done(
+            &sums,
+            sensors - usize::from(masked),
+            [instants as f64 * dwell, seconds],
+            &device,
+        );
+        Ok(())
+    }
+
+    /// Writes and draws the curves.
+    fn write_curves<T: Amount>(&self, curves: &Curves<'_, T>, pycorrfit: &[PathBuf]) -> Result<()> {
+        all([
+            self.curves.as_ref().map_or(Ok(()), |path| curves.write(path)),
+            curves.write_pycorrfit(pycorrfit),
+            self.photons.trace.as_ref().map_or(Ok(()), |path| curves.write_trace(path)),
+            self.plot.as_ref().map_or(Ok(()), |path| self.draw(path, curves)),
+        ])
+    }
+
+    /// Says how much was computed, in how many seconds of the stream and of time.
+    fn say_done<T>(
+        &self,
+        sums: &Sums<T>,
+        sensors: usize,
+        [length, seconds]: [f64; 2],
+        device: &str,
+    ) {
         say(format_args!(
-            "autocorrelated {} x {} ({} s) at {} in {seconds:.2} s: {}instants/s on {}: {}",
+            "autocorrelated {} x {} ({} s) at {} in {seconds:.2} s: {}instants/s on {device}: {}",
             count(sensors, "sensor"),
-            count(instants, "instant"),
-            digits(instants as f64 * dwell),
+            count(sums.instants, "instant"),
+            digits(length),
             count(sums.points.len(), "lag"),
-            si(instants as f64 / seconds),
-            plan.device_name(),
+            si(sums.instants as f64 / seconds),
             self.output.display()
         ));
-        Ok(())
     }
 
     /// Refuses options that no output of this run uses.
@@ -250,18 +321,23 @@ impl Args {
         Ok(())
     }
 
-    /// Opens the photons or counts; returns them and the seconds of a sample.
-    fn open(&self) -> Result<(photons::Counts, f64)> {
+    /// Options for opening the photons or counts.
+    fn options(&self) -> photons::Options {
         let PhotonArgs { channels, gate, spot, unit, keep_going, .. } = &self.photons;
-        let options = photons::Options {
+        photons::Options {
             dwell: Some(self.dwell.0),
             channels: channels.clone(),
             gates: gate.clone(),
+            between: self.photons.between_markers,
             unit: unit.map(|unit| unit.0),
             spot: *spot,
             keep_going: *keep_going,
-        };
-        let counts = photons::open(&self.inputs, &options)?;
+        }
+    }
+
+    /// Opens the photons or counts; returns them and the seconds of a sample.
+    fn open(&self) -> Result<(photons::Counts, f64)> {
+        let counts = photons::open(&self.inputs, &self.options())?;
         if let Some(fault) = counts.recording.left_out() {
             warn(format_args!("{}: {fault}; it is left out", self.inputs[0].display()));
         }
@@ -273,21 +349,17 @@ impl Args {
     }
 
     /// Draws the mean curve.
-    fn draw(&self, path: &Path, sums: &Sums, errors: Option<&Errors>, dwell: f64) -> Result<()> {
-        let rows = sums.products.nrows();
+    fn draw<T: Amount>(&self, path: &Path, curves: &Curves<'_, T>) -> Result<()> {
+        let (rows, points) = (curves.pairs.len(), &curves.sums.points);
         let what = match (rows, self.pair.is_empty() && self.pairs.is_none()) {
             (1, _) => String::new(),
             (_, true) => format!(", mean of {rows} sensors"),
             (_, false) => format!(", mean of {rows} pairs"),
         };
         // The first lag is 0.
-        let lags = [1, sums.points.len() - 1].map(|point| sums.points[point].lag as f64);
-        let mut curve = sums.mean_curve(dwell);
-        if let Some(errors) = errors {
-            let there = (0..sums.points.len()).filter(|&point| sums.mean_g(point).is_some());
-            curve.errors = there.map(|point| errors.mean[point]).collect();
-        }
-        plot::curves(path, &[(String::new(), curve)], lags[0] * dwell..lags[1] * dwell, &what)
+        let lags = [1, points.len() - 1].map(|point| points[point].lag as f64 * curves.dwell);
+        let curve = curves.mean_curve();
+        plot::curves(path, &[(String::new(), curve)], lags[0]..lags[1], &what)
     }
 
     /// Files that are read and written; `pycorrfit` are those of the curves for PyCorrFit.
@@ -295,11 +367,22 @@ impl Args {
         let files = RunFiles::default().reads(&self.inputs).reads(&self.resume);
         let files = files.writes([&self.output]).writes(&self.save);
         let files = files.writes_as(&self.curves, TABLES).writes_as(&self.plot, plot::ENDINGS);
+        let files = files.writes_as(&self.photons.weights, &["npy"]);
+        let patterns = self.photons.pattern.iter().filter_map(PatternArg::file);
+        let files = files.reads(patterns.collect::<Vec<_>>());
         files.writes_as(&self.photons.trace, TRACES).writes_as(pycorrfit, &["csv"])
     }
 
-    /// The plan, and the sensors of each curve.
-    fn plan(&self, sensors: usize) -> Result<(Autocorrelator, Vec<[u32; 2]>)> {
+    /// Pairs of so many sensors that are asked for; none for all autocorrelations.
+    fn asked_pairs(&self, sensors: usize) -> Result<Vec<(usize, usize)>> {
+        match self.pairs {
+            Some(pairs) => pairs.of(sensors, self.grid),
+            None => Ok(self.pair.iter().map(|&Pair(a, b)| (a, b)).collect()),
+        }
+    }
+
+    /// The plan, and the sensors of each curve, the last of them that of the mask if there is one.
+    fn plan(&self, sensors: usize, masked: bool) -> Result<(Autocorrelator, Vec<[u32; 2]>)> {
         let builder =
             Autocorrelator::builder(sensors).device(self.device.clone()).kernel(self.kernel);
         if let Some(path) = &self.resume {
@@ -321,10 +404,10 @@ impl Args {
             .groups(self.groups.unwrap_or(10))
             .lags(self.lags.unwrap_or(32))
             .scheme(self.scheme.unwrap_or_default());
-        let pairs = match self.pairs {
-            Some(pairs) => pairs.of(sensors, self.grid)?,
-            None => self.pair.iter().map(|&Pair(a, b)| (a, b)).collect(),
-        };
+        let mut pairs = self.asked_pairs(sensors - usize::from(masked))?;
+        if masked && !pairs.is_empty() {
+            pairs.push((sensors - 1, sensors - 1));
+        }
         if pairs.is_empty() {
             let autos = (0..sensors as u32).map(|sensor| [sensor; 2]).collect();
             return Ok((builder.build()?, autos));
@@ -339,19 +422,18 @@ impl Args {
 struct Output(Writer);
 
 impl Output {
-    fn create(path: &Path, plan: &Autocorrelator) -> Result<Self> {
-        let shape = plan.shape();
+    fn create(path: &Path, shape: &Shape, dtype: Dtype) -> Result<Self> {
         let entry = match shape.scheme {
             Scheme::BinGroups => vec![shape.groups, shape.lags],
             Scheme::Classic => vec![shape.points()],
         };
-        Ok(Self(Writer::appending(path, Dtype::Uint64, &entry)?))
+        Ok(Self(Writer::appending(path, dtype, &entry)?))
     }
 
-    fn write(mut self, sums: &Sums) -> Result<()> {
+    fn write<T: Amount + bytemuck::Pod>(mut self, sums: &Sums<T>) -> Result<()> {
         for row in sums.products.rows() {
-            let bytes: Vec<u8> = row.iter().flat_map(|sum| sum.to_le_bytes()).collect();
-            self.0.append(&bytes)?;
+            let row = row.to_vec();
+            self.0.append(bytemuck::cast_slice(&row))?;
         }
         self.0.finish()
     }
@@ -386,21 +468,52 @@ fn sum(
     }
 }
 
+/// Sums up a recording of photons by their times, with its trace and blocks.
+fn sum_times(
+    mut recording: Box<dyn Photons>,
+    plan: &mut Autocorrelator,
+    mut trace: Option<&mut Trace>,
+    mut blocks: Option<&mut Ends>,
+) -> Result<()> {
+    let (sensors, instants) = (recording.shape().sensors, recording.times());
+    let progress = Progress::over("autocorrelating", sensors as f64, instants);
+    let mut arrived = Arrived::default();
+    let (stretch, mut position) = (recording.stretch(), 0);
+    loop {
+        let most = blocks.as_ref().map_or(u64::MAX, |blocks| blocks.next() - position);
+        if recording.read_times(stretch.min(most), &mut arrived)? == 0 {
+            return Ok(());
+        }
+        plan.accumulate_times(arrived.arrivals())?;
+        if let Some(trace) = &mut trace {
+            trace.add_times(&arrived);
+        }
+        position += arrived.instants;
+        progress.set(position);
+        if let Some(blocks) = blocks.as_mut().filter(|blocks| blocks.next() == position) {
+            blocks.end(&plan.snapshot()?)?;
+        }
+    }
+}
+
 /// Ends of the blocks of a stream.
-struct Ends {
-    blocks: Blocks,
+struct Ends<T = u64> {
+    blocks: Blocks<T>,
+    /// Blocks of the mask, which is the sums' last row.
+    masks: Option<Blocks<T>>,
     count: u64,
     instants: u64,
 }
 
-impl Ends {
-    fn new(count: u64, instants: u64) -> Result<Self> {
+impl<T: Amount> Ends<T> {
+    fn new(count: u64, instants: u64, masked: bool) -> Result<Self> {
         if instants < count {
             return Err(Error::invalid(format!(
                 "--blocks {count} of {instants} instants: expected at least one for each block"
             )));
         }
-        Ok(Self { blocks: Blocks::default(), count, instants })
+        let masks = masked.then(Blocks::default);
+        Ok(Self { blocks: Blocks::default(), masks, count, instants })
     }
 
     /// The instant that ends the block that has begun.
@@ -410,7 +523,18 @@ impl Ends {
     }
 
     /// Ends it with the sums there.
-    fn end(&mut self, sums: &Sums) -> Result<()> {
-        if (self.blocks.len() as u64) < self.count { self.blocks.add(sums) } else { Ok(()) }
+    fn end(&mut self, sums: &Sums<T>) -> Result<()> {
+        if self.blocks.len() as u64 >= self.count {
+            return Ok(());
+        }
+        let Some(masks) = &mut self.masks else { return self.blocks.add(sums) };
+        let (sums, mask) = sums.clone().split_last();
+        masks.add(&mask)?;
+        self.blocks.add(&sums)
+    }
+
+    /// Errors of the curves, divided by the mask's.
+    fn errors(&self) -> Errors {
+        self.blocks.errors_over(self.masks.as_ref())
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use corrust::{
     Result,
-    autocorrelate::{Errors, Sums},
+    autocorrelate::{Amount, Curve, Errors, Sums},
     format::{
         PartialFile,
         npy::{Dtype, Writer},
@@ -23,11 +23,12 @@ pub const TABLES: &[&str] = &["csv", "npy"];
 pub const TRACES: &[&str] = &["npy", "svg", "png"];
 
 /// Curves of a stream, to be written.
-pub struct Curves<'a> {
-    pub sums: &'a Sums,
+pub struct Curves<'a, T = u64> {
+    pub sums: &'a Sums<T>,
     /// Sums of the stream's mask, 1 where an instant came: normalised curves are divided by its own.
-    pub mask: Option<&'a Sums>,
+    pub mask: Option<&'a Sums<T>>,
     pub pairs: &'a [[u32; 2]],
+    /// Errors of the curves, as they are written.
     pub errors: Option<&'a Errors>,
     /// Seconds of an instant.
     pub dwell: f64,
@@ -52,7 +53,7 @@ pub fn pycorrfit_files(path: &Path, pairs: &[[u32; 2]]) -> Vec<PathBuf> {
     pairs.iter().map(named).collect()
 }
 
-impl Curves<'_> {
+impl<T: Amount> Curves<'_, T> {
     /// The name of a row.
     fn name(&self, row: usize) -> String {
         name(self.pairs[row])
@@ -62,25 +63,50 @@ impl Curves<'_> {
         self.sums.points[point].lag as f64 * self.dwell
     }
 
+    /// A value of the curves, divided by that of the mask's.
+    fn masked(&self, point: usize, value: Option<f64>) -> Option<f64> {
+        match self.mask {
+            Some(mask) => Some(value? / mask.g(0, point)?),
+            None => value,
+        }
+    }
+
+    /// Value of a row.
+    fn g(&self, row: usize, point: usize) -> Option<f64> {
+        self.masked(point, self.sums.g(row, point))
+    }
+
+    /// Mean over all rows.
+    fn mean_g(&self, point: usize) -> Option<f64> {
+        self.masked(point, self.sums.mean_g(point))
+    }
+
+    /// The mean curve, with its errors if there are any.
+    pub fn mean_curve(&self) -> Curve {
+        let mut curve = Curve::default();
+        for point in 0..self.sums.points.len() {
+            let Some(g) = self.mean_g(point) else { continue };
+            curve.lags.push(self.lag(point));
+            curve.values.push(g);
+            curve.errors.extend(self.errors.map(|errors| errors.mean[point]));
+        }
+        curve
+    }
+
     /// Writes the normalised curves, and their standard errors.
     pub fn write(&self, path: &Path) -> Result<()> {
         let rows = self.sums.products.nrows();
         let points = 0..self.sums.points.len();
-        let masked = |point, value: Option<f64>| match self.mask {
-            Some(mask) => Some(value? / mask.g(0, point)?),
-            None => value,
-        };
         let mut columns: Vec<Box<dyn Fn(usize) -> Option<f64> + '_>> =
-            vec![Box::new(move |point| masked(point, self.sums.mean_g(point)))];
+            vec![Box::new(|point| self.mean_g(point))];
         for row in 0..rows {
-            columns.push(Box::new(move |point| masked(point, self.sums.g(row, point))));
+            columns.push(Box::new(move |point| self.g(row, point)));
         }
         if let Some(errors) = self.errors {
             let known = |error: f64| Some(error).filter(|error| !error.is_nan());
-            columns.push(Box::new(move |point| masked(point, known(errors.mean[point]))));
+            columns.push(Box::new(move |point| known(errors.mean[point])));
             for row in 0..rows {
-                let error = move |point| masked(point, known(errors.rows[[row, point]]));
-                columns.push(Box::new(error));
+                columns.push(Box::new(move |point| known(errors.rows[[row, point]])));
             }
         }
         if ending(path) == "npy" {
@@ -136,7 +162,7 @@ impl Curves<'_> {
         };
         for point in 0..self.sums.points.len() {
             // Lag 0 holds the shot noise, and has no place on a logarithmic axis.
-            let (lag, Some(g)) = (self.lag(point), self.sums.g(row, point)) else { continue };
+            let (lag, Some(g)) = (self.lag(point), self.g(row, point)) else { continue };
             if lag == 0.0 {
                 continue;
             }

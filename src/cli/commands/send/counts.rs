@@ -8,6 +8,7 @@ use std::{
 
 use corrust::{
     Error, Result,
+    format::Recording,
     live::{Endpoints, Packets},
     photons::{self, CountShape},
     run::Pieces,
@@ -116,7 +117,8 @@ impl Args {
             match recorded.take() {
                 Some(counts) => {
                     let block = ((8 << 20) / shape.bytes()).max(1);
-                    let mut pieces = Pieces::over(counts.recording, block);
+                    let recording: Box<dyn Recording<CountShape>> = counts.recording;
+                    let mut pieces = Pieces::over(recording, block);
                     while let Some(piece) = pieces.next_piece(u64::MAX)? {
                         piece.samples.map_or(Ok(()), &mut send)?;
                     }

@@ -58,11 +58,15 @@ impl CurveFiles<'_> {
         let stem = self.pattern.file_stem().unwrap_or_default().to_string_lossy();
         let now = Timestamp::now().strftime("%Y%m%dT%H%M%S.%6fZ");
         let path = folder(self.pattern).join(format!("{stem}-{now}.{}", ending(self.pattern)));
+        let mut errors = look.errors.clone();
+        if let (Some(errors), Some(mask)) = (&mut errors, &look.mask) {
+            errors.divide_by(mask);
+        }
         let curves = Curves {
             sums: &look.sums,
             mask: look.mask.as_ref(),
             pairs: &self.pairs,
-            errors: look.errors.as_ref(),
+            errors: errors.as_ref(),
             dwell: self.dwell,
             trace: None,
             sensors: &[],
