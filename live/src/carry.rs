@@ -188,7 +188,10 @@ impl Carrier {
             match self.gpu.is_done(first.stream) {
                 Ok(false) => break,
                 Ok(true) => self.end_first(slots),
-                Err(error) => self.fail(&error.to_string()),
+                Err(error) => {
+                    self.fail(&error.to_string());
+                    self.end_first(slots);
+                }
             }
         }
         let worth = self.filling.bytes >= WORTH

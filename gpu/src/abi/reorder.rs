@@ -348,8 +348,10 @@ parameters! {
 }
 
 kernels! { PLACING:
-    /// Payloads of packets, taken from where they were received to `target[channel][part][time]`.
-    PLACE: Kernel<Place> = Kernel::new("reorder_place", 256).shared_bytes(PIECE_BYTES + 48);
+    /// Payloads of packets, taken from where they were received to `target[channel][part][time]`. Bank conflicts are those of
+    /// four parts.
+    PLACE: Kernel<Place> =
+        Kernel::new("reorder_place", 256).shared_bytes(PIECE_BYTES + 48).conflicts(2);
 }
 
 /// Entries of all.
