@@ -56,7 +56,7 @@ pub const TAPS: u32 = 4;
 /// Subchannels of the largest of them.
 pub const MOST: u32 = 16;
 /// Threads of a block.
-pub const THREADS: u32 = 128;
+pub const THREADS: u32 = 64;
 /// Inputs of a warp, and of a word of [`Upchannelise::missing`].
 pub const INPUTS: u32 = 32;
 /// Blocks of `U` times that are on their way to shared memory, or there.
@@ -110,6 +110,10 @@ parameters! {
         pub output: u32,
         /// Those with sums in registers: 1 where samples lie in whole aligned 16 bytes, else 0.
         pub aligned: u32,
+        /// Those with sums in registers: 1 where values are integers whose rows are whole aligned 16 bytes, else 0.
+        pub staged: u32,
+        /// Zero.
+        pub reserved: u32,
         /// [`ANY`]: inputs of a block, a power of two.
         pub lanes: u32,
         /// [`ANY`]: spectra that a block makes side by side.
@@ -119,14 +123,15 @@ parameters! {
     }
 }
 
-/// Bytes of shared memory of a block of those with sums in registers, of samples of `bytes` bytes.
+/// Bytes of shared memory of a block of those with sums in registers, of samples of `bytes` bytes: of samples that are
+/// on their way, and of a spectrum's values of two bytes.
 pub const fn staged_bytes(factor: u32, bytes: u32) -> u32 {
-    THREADS / 32 * STAGES * factor * INPUTS * bytes
+    THREADS * factor * (STAGES * bytes + 2)
 }
 
 /// A kernel with sums in registers, for `factor` subchannels; shared memory for samples of one byte.
 const fn of_factor(name: &'static str, factor: u32) -> Kernel<Upchannelise> {
-    Kernel::new(name, THREADS).min_blocks(if factor < 16 { 4 } else { 3 }).shared_bytes(staged_bytes(factor, 1))
+    Kernel::new(name, THREADS).min_blocks(if factor < 16 { 8 } else { 4 }).shared_bytes(staged_bytes(factor, 1))
 }
 
 kernels! { UPCHANNELISERS:

@@ -33,12 +33,12 @@ use crate::{
     isa::{
         common::{
             add_global_64, barrier, block, dynamic_shared, from_half, halves, lane, load_global,
-            load_global_2, load_global_8, load_global_16, load_shared, load_shared_2,
+            load_global_2, load_global_8, load_global_16, load_shared, load_shared_2, load_shared_4,
             load_shared_8, load_shared_16, max_f32, min_f32, opaque, prmt, store_global, store_global_2,
-            store_global_8, store_global_16, store_shared, store_shared_2, store_shared_8,
+            store_global_4, store_global_8, store_global_16, store_shared, store_shared_2, store_shared_8,
             store_shared_16, thread, threads, warp_barrier,
         },
-        sm_80::{cp_async_commit, cp_async_wait, cp_async_whole_16},
+        sm_80::{cp_async_16, cp_async_commit, cp_async_wait},
     },
     tile::divisor,
 };
@@ -290,7 +290,10 @@ unsafe fn in_registers_of<S: Sample, const U: usize, const LEVELS: usize>(p: &Up
     if share.input >= p.inputs {
         return;
     }
-    let room = dynamic_shared() + thread() / 32 * STAGES * U as u32 * INPUTS * S::BYTES;
+    // Values of a spectrum that leave together, of two bytes at most, behind the samples of all warps.
+    let warp = thread() / 32 * U as u32 * INPUTS;
+    let room = dynamic_shared() + warp * STAGES * S::BYTES;
+    let room_out = dynamic_shared() + THREADS * U as u32 * STAGES * S::BYTES + 2 * warp;
     let stages = Stages::<S, U> { p, share: &share, room, sample: PhantomData };
     let input = share.input + lane();
     let mut sums = [[[0.0_f32; 2]; U]; TAPS as usize - 1];
@@ -308,24 +311,29 @@ unsafe fn in_registers_of<S: Sample, const U: usize, const LEVELS: usize>(p: &Up
             cp_async_wait::<{ STAGES - 2 }>();
             warp_barrier();
             stages.bring(step + STAGES - 1, steps);
-            if input < p.inputs {
-                let mut points = [[0.0_f32; 2]; U];
-                filter::<S, U>(p, stages.place(step), &mut sums, &mut points);
-                if step + 1 >= TAPS {
-                    each!(level < LEVELS, of 4 {
-                        each!(pair < U / 2, of 8 {
-                            let position = pair / (U >> (level + 1));
-                            let root = ROOTS[(1 << level) + position];
-                            merge_pair(&mut points, [level, pair], 1, root);
-                        });
+            let mut points = [[0.0_f32; 2]; U];
+            filter::<S, U>(p, stages.place(step), &mut sums, &mut points);
+            if step + 1 >= TAPS {
+                each!(level < LEVELS, of 4 {
+                    each!(pair < U / 2, of 8 {
+                        let position = pair / (U >> (level + 1));
+                        let root = ROOTS[(1 << level) + position];
+                        merge_pair(&mut points, [level, pair], 1, root);
                     });
-                    let spectrum = share.first + step + 1 - TAPS;
+                });
+                let spectrum = share.first + step + 1 - TAPS;
+                if p.staged != 0 {
+                    clipped += match p.output {
+                        output::CI8 => stage::<U, 2>(p, &share, spectrum, room_out, points),
+                        _ => stage::<U, 1>(p, &share, spectrum, room_out, points),
+                    };
+                } else if input < p.inputs {
                     clipped += finish::<U>(p, &share, [spectrum, input, U as u32, 0], points);
                 }
             }
             step += 1;
         }
-        if clipped != 0 {
+        if clipped != 0 && input < p.inputs {
             add_global_64(p.clipped + 8 * input as u64, clipped as u64);
         }
     }
@@ -382,20 +390,22 @@ impl<S: Sample, const U: usize> Stages<'_, S, U> {
     #[inline(always)]
     unsafe fn copy(&self, step: u32, time: u32) {
         let Self { p, share, .. } = *self;
-        // Pieces of 16 bytes of a row: a power of two.
-        let pieces = INPUTS * S::BYTES / 16;
+        // Pieces of 16 bytes, of which a row has a power of two.
+        let of_row = INPUTS * S::BYTES / 16;
+        let pieces = U as u32 * of_row;
+        let place = self.place(step) - lane() * S::BYTES + 16 * lane();
         let there = (p.inputs - share.input) * S::BYTES;
-        let place = self.place(step) - lane() * S::BYTES;
-        let mut piece = lane();
-        while piece < U as u32 * pieces {
-            let (row, column) = (piece / pieces, 16 * (piece % pieces));
-            if column < there {
+        each!(round < pieces.div_ceil(32) as usize, of 4 {
+            let piece = lane() + 32 * round as u32;
+            let (row, column) = (piece / of_row, 16 * (piece % of_row));
+            // Zeros where there is no input.
+            let (column, bytes) = if column < there { (column, 16) } else { (0, 0) };
+            if row < U as u32 {
                 let from = share.row(p, time + row) + (share.input * S::BYTES + column) as u64;
                 // SAFETY: the caller's promise; rows are whole 16 bytes.
-                unsafe { cp_async_whole_16(place + 16 * piece, from) };
+                unsafe { cp_async_16(place + 512 * round as u32, from, bytes) };
             }
-            piece += 32;
-        }
+        });
     }
 
     #[inline(always)]
@@ -403,13 +413,18 @@ impl<S: Sample, const U: usize> Stages<'_, S, U> {
         let Self { p, share, .. } = *self;
         let input = share.input + lane();
         let place = self.place(step);
-        // A loop that stays one.
-        let rows = opaque(if input < p.inputs { U as u32 } else { 0 });
+        // Zeros where there is no input; a loop that stays one.
+        let rows = opaque(U as u32);
         let mut row = 0;
         while row < rows {
-            let from = share.row(p, time + row) + (input * S::BYTES) as u64;
+            let mut word = 0;
             // SAFETY: the caller's promise.
-            unsafe { S::store_shared(place + row * INPUTS * S::BYTES, S::load_global(from)) };
+            unsafe {
+                if input < p.inputs {
+                    word = S::load_global(share.row(p, time + row) + (input * S::BYTES) as u64);
+                }
+                S::store_shared(place + row * INPUTS * S::BYTES, word);
+            }
             row = opaque(row + 1);
         }
     }
@@ -442,16 +457,15 @@ unsafe fn filter<S: Sample, const U: usize>(
     });
 }
 
-/// Stores `R` bins of a spectrum, `[spectrum, input, U, position of the first]`, after gain and quantisation. Returns the number of those that
-/// were clipped.
+/// Gains of `R` bins of a spectrum, `[spectrum, input, U, position of the first]`; zeros if it is missing.
 #[inline(always)]
-unsafe fn finish<const R: usize>(
+unsafe fn weigh<const R: usize>(
     p: &Upchannelise,
     share: &Share,
     [spectrum, input, factor, first]: [u32; 4],
-    mut bins: [Complex<f32>; R],
-) -> u32 {
-    // SAFETY: the parameters are as declared, and no other thread stores these values.
+    bins: &mut [Complex<f32>; R],
+) {
+    // SAFETY: the parameters are as declared.
     unsafe {
         if p.gains != 0 {
             let gains = p.gains + 8 * (share.channel * factor) as u64;
@@ -462,8 +476,24 @@ unsafe fn finish<const R: usize>(
             });
         }
         if share.is_missing(p, spectrum, input) {
-            bins = [[0.0; 2]; R];
+            *bins = [[0.0; 2]; R];
         }
+    }
+}
+
+/// Stores `R` bins of a spectrum, `[spectrum, input, U, position of the first]`, after gain and quantisation. Returns the
+/// number of those that were clipped.
+#[inline(always)]
+unsafe fn finish<const R: usize>(
+    p: &Upchannelise,
+    share: &Share,
+    of: [u32; 4],
+    mut bins: [Complex<f32>; R],
+) -> u32 {
+    let [spectrum, input, factor, first] = of;
+    // SAFETY: the parameters are as declared, and no other thread stores these values.
+    unsafe {
+        weigh(p, share, of, &mut bins);
         let index = share.value(p, spectrum, input);
         // Places are made where they are used: all would fill the registers.
         let pitch = opaque(p.inputs) as u64;
@@ -472,27 +502,24 @@ unsafe fn finish<const R: usize>(
         match p.output {
             output::CI8 => {
                 each!(e < R, of 16 {
-                let [re, im] = bins[e].map(|part| whole(part, 127.0));
-                store_global_16(p.spectra + 2 * place(e), prmt::<0x0040>(re, im) as u16);
-                clipped += is_clipped(bins[e], 127.0) as u32;
+                    store_global_16(p.spectra + 2 * place(e), int8(bins[e]) as u16);
+                    clipped += is_clipped(bins[e], 127.0) as u32;
                 });
             }
             output::CF16 => {
                 each!(e < R, of 16 {
-                store_global(p.spectra + 4 * place(e), halves(bins[e][1], bins[e][0]));
+                    store_global(p.spectra + 4 * place(e), halves(bins[e][1], bins[e][0]));
                 });
             }
             output::CF32 => {
                 each!(e < R, of 16 {
-                store_global_2(p.spectra + 8 * place(e), bins[e].map(f32::to_bits));
+                    store_global_2(p.spectra + 8 * place(e), bins[e].map(f32::to_bits));
                 });
             }
             _ => {
-                let flip = if p.output == output::CI4 { 0 } else { 0x88 };
+                let flip = if p.output == output::CI4 { 0x88 } else { 0 };
                 each!(e < R, of 16 {
-                    let [re, im] = bins[e].map(|part| whole(part, 7.0));
-                    let nibbles = (re << 4 & 0xf0 | im & 0x0f) ^ flip;
-                    store_global_8(p.spectra + place(e), nibbles);
+                    store_global_8(p.spectra + place(e), excess_8(bins[e]) ^ flip);
                     clipped += is_clipped(bins[e], 7.0) as u32;
                 });
             }
@@ -501,17 +528,82 @@ unsafe fn finish<const R: usize>(
     }
 }
 
+/// Stores the `U` bins of a spectrum of a warp's inputs by way of shared memory, 16 bytes at a time: integers of `B` bytes, of
+/// rows of whole 16 bytes. Returns the number of those that were clipped.
+#[inline(always)]
+unsafe fn stage<const U: usize, const B: u32>(
+    p: &Upchannelise,
+    share: &Share,
+    spectrum: u32,
+    room: u32,
+    mut bins: [Complex<f32>; U],
+) -> u32 {
+    let input = share.input + lane();
+    let mut clipped = 0;
+    // SAFETY: the parameters are as declared; room of the warp alone, which waits before others read it.
+    unsafe {
+        let there = if input < p.inputs { input } else { share.input };
+        weigh(p, share, [spectrum, there, U as u32, 0], &mut bins);
+        let place = room + lane() * B;
+        each!(e < U, of 16 {
+            let row = subchannel_at(e as u32, U as u32) * INPUTS * B;
+            if B == 1 {
+                store_shared_8(place + row, excess_8(bins[e]));
+                clipped += is_clipped(bins[e], 7.0) as u32;
+            } else {
+                store_shared_16(place + row, int8(bins[e]) as u16);
+                clipped += is_clipped(bins[e], 127.0) as u32;
+            }
+        });
+        warp_barrier();
+        let flip = if p.output == output::CI4 { 0x8888_8888 } else { 0 };
+        let there = (p.inputs - share.input) * B;
+        let pitch = (p.inputs * B) as u64;
+        let spectra = p.spectra + share.value(p, spectrum, share.input) * B as u64;
+        // Pieces of 16 bytes, of which a row has 2 B.
+        each!(round < (U * B as usize).div_ceil(16), of 2 {
+            let piece = lane() + 32 * round as u32;
+            let (row, column) = (piece / (2 * B), 16 * (piece % (2 * B)));
+            if row < U as u32 && column < there {
+                let words = load_shared_4(room + 16 * piece).map(|word| word ^ flip);
+                store_global_4(spectra + row as u64 * pitch + column as u64, words);
+            }
+        });
+    }
+    clipped
+}
+
+/// A value as int8 re, im.
+#[inline(always)]
+fn int8(value: Complex<f32>) -> u32 {
+    let [re, im] = value.map(|part| whole(part, 127.0));
+    prmt::<0x0040>(re, im)
+}
+
+/// A value as nibbles in excess of 8, re in the high one of the lowest byte.
+#[inline(always)]
+fn excess_8(value: Complex<f32>) -> u32 {
+    let [re, im] = value.map(|part| clamp(part, 7.0).add(1.5 * MAGIC_VALUE + 8.0).to_bits());
+    // The bits above the lowest nibble of `im` begin beyond the byte.
+    (re << 4).wrapping_add(im)
+}
+
 /// The nearest integer, half to even, within the limit; in two's complement in the lowest bits.
 #[inline(always)]
 fn whole(value: f32, limit: f32) -> u32 {
-    let clamped = min_f32(max_f32(value, -limit), limit);
-    clamped.add(1.5 * MAGIC_VALUE).to_bits()
+    clamp(value, limit).add(1.5 * MAGIC_VALUE).to_bits()
+}
+
+/// The number within the limit.
+#[inline(always)]
+fn clamp(value: f32, limit: f32) -> f32 {
+    min_f32(max_f32(value, -limit), limit)
 }
 
 /// Whether a component is beyond the limit when it is rounded.
 #[inline(always)]
 fn is_clipped(value: Complex<f32>, limit: f32) -> bool {
-    value[0].abs() >= beyond(limit) || value[1].abs() >= beyond(limit)
+    (value[0].abs() >= beyond(limit)) | (value[1].abs() >= beyond(limit))
 }
 
 /// See `channelise_subchannels`.
