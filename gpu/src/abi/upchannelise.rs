@@ -24,12 +24,7 @@ use super::{
 /// Bins `k` and `k + span` of the column of span `2 span` that two columns make whose bins `k` are `a` and `b`; `w` is
 /// their [`twiddle`], not looked at of span 1.
 #[inline(always)]
-pub fn merge<R: Real>(
-    a: Complex<R>,
-    b: Complex<R>,
-    span: u32,
-    w: Complex<R>,
-) -> [Complex<R>; 2] {
+pub fn merge<R: Real>(a: Complex<R>, b: Complex<R>, span: u32, w: Complex<R>) -> [Complex<R>; 2] {
     if span == 1 { rotated(a, b) } else { butterfly(a, b, w) }
 }
 
@@ -61,8 +56,8 @@ pub const THREADS: u32 = 64;
 pub const INPUTS: u32 = 32;
 /// Blocks of `U` times that are on their way to shared memory, or there.
 pub const STAGES: u32 = 4;
-/// Most levels of the transform that a thread makes in registers.
-pub const LEVELS: u32 = 4;
+/// Most levels of the transform that a thread of [`ANY`] makes in registers.
+pub const LEVELS: u32 = 3;
 /// Threads of a block of [`ANY`].
 pub const THREADS_ANY: u32 = 256;
 
@@ -74,7 +69,7 @@ parameters! {
         pub before: u64,
         /// Samples of later times. Inputs lie side by side.
         pub samples: u64,
-        /// Bytes from a time to the next.
+        /// Bytes from a time to the next, below `2^32`.
         pub time_stride: u64,
         /// Bytes from a channel to the next.
         pub channel_stride: u64,
@@ -131,7 +126,9 @@ pub const fn staged_bytes(factor: u32, bytes: u32) -> u32 {
 
 /// A kernel with sums in registers, for `factor` subchannels; shared memory for samples of one byte.
 const fn of_factor(name: &'static str, factor: u32) -> Kernel<Upchannelise> {
-    Kernel::new(name, THREADS).min_blocks(if factor < 16 { 8 } else { 4 }).shared_bytes(staged_bytes(factor, 1))
+    Kernel::new(name, THREADS)
+        .min_blocks(if factor < 16 { 8 } else { 4 })
+        .shared_bytes(staged_bytes(factor, 1))
 }
 
 kernels! { UPCHANNELISERS:

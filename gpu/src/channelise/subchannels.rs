@@ -10,7 +10,7 @@
 //! | kernel | sums | transform |
 //! |---|---|---|
 //! | `channelise_subchannels_U` | of the three spectra under way, in registers: a sample is decoded once | in registers |
-//! | `channelise_subchannels` | made anew for each spectrum: a sample is decoded `M` times | in registers, 16 points at a time, which pass shared memory between |
+//! | `channelise_subchannels` | made anew for each spectrum: a sample is decoded `M` times | in registers, 8 points at a time, which pass shared memory between |
 //!
 //! Those with sums in registers are bound by the issue of instructions. Of `U = 16` and four taps a sample takes 8 FP32
 //! instructions of the filter and 11 of the transform (32 butterflies of six, of which the 8 of the first level are
@@ -33,10 +33,11 @@ use crate::{
     isa::{
         common::{
             add_global_64, barrier, block, dynamic_shared, from_half, halves, lane, load_global,
-            load_global_2, load_global_8, load_global_16, load_shared, load_shared_2, load_shared_4,
-            load_shared_8, load_shared_16, max_f32, min_f32, opaque, prmt, store_global, store_global_2,
-            store_global_4, store_global_8, store_global_16, store_shared, store_shared_2, store_shared_8,
-            store_shared_16, thread, threads, warp_barrier,
+            load_global_2, load_global_8, load_global_16, load_shared, load_shared_2,
+            load_shared_4, load_shared_8, load_shared_16, max_f32, min_f32, opaque, prmt,
+            store_global, store_global_2, store_global_4, store_global_8, store_global_16,
+            store_shared, store_shared_2, store_shared_8, store_shared_16, thread, threads,
+            warp_barrier,
         },
         sm_80::{cp_async_16, cp_async_commit, cp_async_wait},
     },
@@ -234,7 +235,12 @@ impl Share {
         let (run, channel) = (rest / divisor(p.channels), rest % divisor(p.channels));
         let first = run * p.run;
         let last = first + p.run;
-        Self { input: group * inputs, channel, first, last: if last < p.count { last } else { p.count } }
+        Self {
+            input: group * inputs,
+            channel,
+            first,
+            last: if last < p.count { last } else { p.count },
+        }
     }
 
     /// Address of the first input's sample at a time, of the channel.
@@ -636,8 +642,7 @@ unsafe fn any(p: &Upchannelise) {
                 match now {
                     1 => work.pass::<2, 1>(spectrum, count, span),
                     2 => work.pass::<4, 2>(spectrum, count, span),
-                    3 => work.pass::<8, 3>(spectrum, count, span),
-                    _ => work.pass::<16, 4>(spectrum, count, span),
+                    _ => work.pass::<8, 3>(spectrum, count, span),
                 }
             };
             span <<= now;
@@ -715,7 +720,8 @@ impl Work<'_> {
                     });
                 });
                 if span * R as u32 == p.factor {
-                    clipped += finish::<R>(p, self.share, [spectrum, input, p.factor, first], points);
+                    clipped +=
+                        finish::<R>(p, self.share, [spectrum, input, p.factor, first], points);
                 } else {
                     each!(e < R, of 16 {
                         store_shared_2(address(e), points[e].map(f32::to_bits));
@@ -738,17 +744,29 @@ impl Work<'_> {
     ) {
         let Self { p, share, input, .. } = *self;
         let within = (input * S::BYTES) as u64;
+        // Addresses of the first time as one of those kept and as one of those behind; times to the first of these.
+        let (time_64, channel) = (time as u64, share.channel as u64);
+        let row = (p.inputs * S::BYTES) as u64;
+        let early = p.before + (time_64 * p.channels as u64 + channel) * row + within;
+        let behind = time_64.wrapping_sub(p.kept as u64).wrapping_mul(p.time_stride);
+        let late = (p.samples + channel * p.channel_stride + within).wrapping_add(behind);
+        let strides = [p.channels * p.inputs * S::BYTES, p.time_stride as u32];
+        let kept = if p.kept > time { p.kept - time } else { 0 };
         let mut tap = 0;
         while tap < p.taps {
             let before = tap * p.factor;
+            let weights = p.weights + 4 * (residue + before) as u64;
+            let mut words = [0; R];
             each!(e < R, of 16 {
                 let step = before + ((e as u32) << apart);
+                let (base, stride) = if step < kept { (early, strides[0]) } else { (late, strides[1]) };
                 // SAFETY: the parameters are as declared.
-                let (w, word) = unsafe {
-                    let w = load_global(p.weights + 4 * (residue + step) as u64);
-                    (f32::from_bits(w), S::load_global(share.row(p, time + step) + within))
-                };
-                let x = S::decode(word, p.encoding);
+                words[e] = unsafe { S::load_global(base.wrapping_add(step as u64 * stride as u64)) };
+            });
+            each!(e < R, of 16 {
+                // SAFETY: the parameters are as declared.
+                let w = unsafe { f32::from_bits(load_global(weights + 4 * ((e as u64) << apart))) };
+                let x = S::decode(words[e], p.encoding);
                 let sum = points[e];
                 points[e] = if tap == 0 {
                     [w.mul(x[0]), w.mul(x[1])]

@@ -205,8 +205,9 @@ fn by(kernel: Kernel) -> Option<Make> {
     match kernel {
         Kernel::CpuPortable => Some(spectra::<Portable>),
         #[cfg(target_arch = "x86_64")]
-        Kernel::CpuAvx2 => (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"))
-            .then_some(avx2),
+        Kernel::CpuAvx2 => {
+            (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")).then_some(avx2)
+        }
         #[cfg(target_arch = "x86_64")]
         Kernel::CpuAvx512 => (is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512dq")
@@ -332,9 +333,7 @@ impl Bank {
         // SAFETY: the caller's promise.
         unsafe {
             for (residue, point) in points.chunks_exact_mut(size).enumerate() {
-                let sample = |tap: usize| {
-                    load::<V>(&samples[(tap * factor + residue) * size..])
-                };
+                let sample = |tap: usize| load::<V>(&samples[(tap * factor + residue) * size..]);
                 let weight = |tap: usize| V::splat(self.filter[tap * factor + residue]);
                 let mut sum = sample(0).map(|part| weight(0).mul(part));
                 for tap in 1..taps {
@@ -351,7 +350,8 @@ impl Bank {
                     let root = self.roots[span + position].map(V::splat);
                     for low in 2 * half * position..2 * half * position + half {
                         let (a, b) = (low * size, (low + half) * size);
-                        let [x, y] = merge(load::<V>(&points[a..]), load(&points[b..]), span as u32, root);
+                        let [x, y] =
+                            merge(load::<V>(&points[a..]), load(&points[b..]), span as u32, root);
                         store(x, &mut points[a..]);
                         store(y, &mut points[b..]);
                     }

@@ -250,7 +250,9 @@ impl OnGpu {
         order: Option<Stream>,
     ) -> Result<Stream> {
         let contiguous = |piece: &Samples<'_>| {
-            piece.extents().inputs == 1 || piece.strides().input == piece.element().bytes()
+            let Strides { input, time, .. } = piece.strides();
+            (piece.extents().inputs == 1 || input == piece.element().bytes())
+                && u32::try_from(time).is_ok()
         };
         // Samples that are missing need not be zero: spectra that touch them are not made.
         let brought = self.feeder.bring(&piece.missing(&[]), Layout::Tcn, contiguous)?;
@@ -365,10 +367,12 @@ impl OnGpu {
                 let one = factor * lanes * 8;
                 let levels = factor.trailing_zeros();
                 // Every thread has some of the tasks of a pass.
-                let tasks = (factor >> levels.min(LEVELS)).max(1);
+                let tasks = factor >> levels.min(LEVELS);
                 let wanted = (2 * THREADS_ANY as usize / lanes).div_ceil(tasks);
-                let together = wanted.min(SHARED_BYTES / one).clamp(1, run);
-                let bytes = if levels > LEVELS { together * one } else { 0 };
+                let one_pass = levels <= LEVELS;
+                let room = if one_pass { wanted } else { SHARED_BYTES / one };
+                let together = wanted.min(room).clamp(1, run);
+                let bytes = if one_pass { 0 } else { together * one };
                 let parameters = Upchannelise {
                     run: run as u32,
                     lanes: lanes as u32,
@@ -435,8 +439,9 @@ impl OnGpu {
 /// What is missing of batches, each so many spectra after the first.
 fn later(batches: Vec<(usize, Batch)>) -> Vec<Missing> {
     let gaps = batches.into_iter().flat_map(|(first, batch)| {
-        batch.gaps.into_iter().map(move |gap| {
-            Missing { times: gap.times.start + first..gap.times.end + first, ..gap }
+        batch.gaps.into_iter().map(move |gap| Missing {
+            times: gap.times.start + first..gap.times.end + first,
+            ..gap
         })
     });
     gaps.collect()

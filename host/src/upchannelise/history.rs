@@ -5,11 +5,7 @@ use std::ops::Range;
 use corrust_gpu::abi::upchannelise::INPUTS;
 
 use super::shape::Shape;
-use crate::{
-    device::host,
-    error::Result,
-    samples::missing::Missing,
-};
+use crate::{device::host, error::Result, samples::missing::Missing};
 
 /// Place in a stream of samples, and the samples before it that are missing.
 #[derive(Clone, Debug)]
@@ -72,8 +68,10 @@ impl History {
         let mut all = std::mem::take(&mut self.gaps);
         all.extend(gaps.filter_map(|gap| {
             let times = gap.times.start + kept..gap.times.end + kept;
-            let (channels, inputs) =
-                (gap.channels.start..gap.channels.end.min(channels), gap.inputs.start..gap.inputs.end.min(inputs));
+            let (channels, inputs) = (
+                gap.channels.start..gap.channels.end.min(channels),
+                gap.inputs.start..gap.inputs.end.min(inputs),
+            );
             let any = !times.is_empty() && !channels.is_empty() && !inputs.is_empty();
             any.then_some(Missing { times, channels, inputs })
         }));
@@ -81,7 +79,8 @@ impl History {
         // The spectrum of number `from / factor + m` ends with the samples of block `m` of times from there.
         let ahead = (first - from / factor as u64) as usize;
         let touched = |gap: &Missing| {
-            let (start, end) = (gap.times.start / factor, gap.times.end.div_ceil(factor) + taps - 1);
+            let (start, end) =
+                (gap.times.start / factor, gap.times.end.div_ceil(factor) + taps - 1);
             start.saturating_sub(ahead)..end.saturating_sub(ahead).min(count)
         };
         let whole = Missing { times: 0..before, channels: 0..channels, inputs: 0..inputs };
@@ -92,7 +91,10 @@ impl History {
         self.gaps = all
             .into_iter()
             .filter(|gap| gap.times.end > drop)
-            .map(|gap| Missing { times: gap.times.start.max(drop) - drop..gap.times.end - drop, ..gap })
+            .map(|gap| Missing {
+                times: gap.times.start.max(drop) - drop..gap.times.end - drop,
+                ..gap
+            })
             .collect();
         Batch { count, before, gaps, kept, drop }
     }
@@ -112,7 +114,8 @@ impl Batch {
         let row = shape.inputs.div_ceil(lanes);
         let mut words = host::zeros(range.len() * shape.channels * row)?;
         for gap in &self.gaps {
-            let bits: Vec<(usize, u32)> = (gap.inputs.start / lanes..gap.inputs.end.div_ceil(lanes))
+            let bits: Vec<(usize, u32)> = (gap.inputs.start / lanes
+                ..gap.inputs.end.div_ceil(lanes))
                 .map(|word| {
                     let start = gap.inputs.start.max(word * lanes) - word * lanes;
                     let end = gap.inputs.end.min((word + 1) * lanes) - word * lanes;
@@ -121,7 +124,8 @@ impl Batch {
                 .collect();
             for spectrum in within(gap) {
                 for channel in gap.channels.clone() {
-                    let words: &mut [u32] = &mut words[((spectrum - range.start) * shape.channels + channel) * row..][..row];
+                    let words: &mut [u32] = &mut words
+                        [((spectrum - range.start) * shape.channels + channel) * row..][..row];
                     bits.iter().for_each(|&(word, bits)| words[word] |= bits);
                 }
             }
@@ -156,7 +160,14 @@ mod tests {
 
     fn history(factor: usize, taps: usize) -> History {
         let encoding = Encoding::Ci8;
-        History::new(&Shape { inputs: 40, channels: 3, factor, taps, encoding, output: encoding.into() })
+        History::new(&Shape {
+            inputs: 40,
+            channels: 3,
+            factor,
+            taps,
+            encoding,
+            output: encoding.into(),
+        })
     }
 
     /// Whether a spectrum touches a gap, by the definition.
@@ -167,9 +178,13 @@ mod tests {
 
     #[test]
     fn spectra_that_touch_a_gap_are_missing_however_the_stream_is_cut() {
-        for (factor, taps, gap, cut) in
-            [(4, 3, 5..6, 100), (4, 3, 13..30, 17), (2, 1, 8..9, 9), (8, 4, 0..3, 1), (4, 2, 31..33, 32)]
-        {
+        for (factor, taps, gap, cut) in [
+            (4, 3, 5..6, 100),
+            (4, 3, 13..30, 17),
+            (2, 1, 8..9, 9),
+            (8, 4, 0..3, 1),
+            (4, 2, 31..33, 32),
+        ] {
             let mut history = history(factor, taps);
             let missing = |range: Range<usize>| Missing {
                 times: range,
@@ -179,7 +194,8 @@ mod tests {
             let mut number = 0;
             for (from, to) in [(0, cut), (cut, cut + 90)] {
                 let there = gap.start.max(from)..gap.end.min(to);
-                let gaps = (!there.is_empty()).then(|| missing(there.start - from..there.end - from));
+                let gaps =
+                    (!there.is_empty()).then(|| missing(there.start - from..there.end - from));
                 assert_eq!(history.upcoming(to - from), to / factor - from / factor);
                 let batch = history.advance(to - from, gaps.into_iter());
                 assert_eq!(batch.count, to / factor - from / factor);

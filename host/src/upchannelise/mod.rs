@@ -20,6 +20,3 @@ pub use crate::kernels::upchannelise::Kernel;
 pub use plan::{Builder, Upchanneliser};
 pub use shape::{FACTORS, Shape};
 pub use weights::weights;
-
-#[cfg(test)]
-mod scratch_tests;

@@ -267,8 +267,9 @@ impl Upchanneliser {
                     let batch = self.history.advance(piece.extents().times, piece.gaps());
                     let to = &mut bytes[done * spectrum..(done + batch.count) * spectrum];
                     cpu.upchannelise(&piece, &batch, to, clipped)?;
-                    missing.extend(batch.gaps.into_iter().map(|gap| {
-                        Missing { times: gap.times.start + done..gap.times.end + done, ..gap }
+                    missing.extend(batch.gaps.into_iter().map(|gap| Missing {
+                        times: gap.times.start + done..gap.times.end + done,
+                        ..gap
                     }));
                     done += batch.count;
                 }
