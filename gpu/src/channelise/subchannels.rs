@@ -751,7 +751,7 @@ impl Work<'_> {
         let behind = time_64.wrapping_sub(p.kept as u64).wrapping_mul(p.time_stride);
         let late = (p.samples + channel * p.channel_stride + within).wrapping_add(behind);
         let strides = [p.channels * p.inputs * S::BYTES, p.time_stride as u32];
-        let kept = if p.kept > time { p.kept - time } else { 0 };
+        let kept = p.kept.saturating_sub(time);
         let mut tap = 0;
         while tap < p.taps {
             let before = tap * p.factor;
