@@ -1,20 +1,21 @@
-//! Subchannels on every backend: within the F-engine's bounds of the oracle's plain loops, and the same to the bit
-//! whatever the backend, the order in memory, and however the stream is cut.
+//! Subchannels on every backend: within bounds of the oracle's plain loops, and the same to the bit whatever the backend, the
+//! kernel, the order in memory, and however the stream is cut.
 //!
 //! A backend that is not there is skipped, saying so; naming it in `CORRUST_REQUIRE` turns that into a failure.
 
 use corrust::{
     Correlator, Device, Encoding, Layout, Upchanneliser,
-    channelise::{Spectra, SpectrumEncoding},
+    channelise::{Spectra, SpectraMut, SpectrumEncoding},
+    device::{Buffer, Stream},
     samples::{Extents, Missing, Samples},
-    upchannelise::Builder,
+    upchannelise::{Builder, Kernel},
 };
 use num_complex::Complex;
 use oracle::Case;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::support::{
-    device,
+    conflicts, device,
     oracle::{channelise::Raw, upchannelise as oracle},
 };
 
@@ -212,11 +213,151 @@ fn cpu_in_pieces() {
 #[test]
 fn sim() {
     same_bits(Device::Sim, &[2, 4, 8, 16, 32, 64]);
+    shapes(Device::Sim);
 }
 
 #[test]
 fn cuda() {
     same_bits(Device::Cuda(0), &[2, 2, 4, 4, 8, 8, 16, 16, 16, 32, 32, 64, 128, 256, 512]);
+    shapes(Device::Cuda(0));
+}
+
+/// Inputs, channels, subchannels, taps, spectra, and the kernel of a GPU: around the lanes of a warp, the inputs of a block, the
+/// spectra of a run, the points of a pass, and the taps that are kept in registers.
+const SHAPES: [(usize, usize, usize, usize, usize, Kernel); 22] = [
+    (1, 1, 16, 4, 5, Kernel::Registers),
+    (31, 2, 16, 4, 4, Kernel::Registers),
+    (32, 1, 16, 4, 3, Kernel::Registers),
+    (33, 1, 16, 4, 37, Kernel::Registers),
+    (16, 3, 16, 4, 34, Kernel::Registers),
+    (48, 1, 8, 4, 70, Kernel::Registers),
+    (63, 1, 8, 4, 6, Kernel::Registers),
+    (64, 2, 4, 4, 36, Kernel::Registers),
+    (65, 1, 4, 4, 9, Kernel::Registers),
+    (80, 1, 16, 4, 5, Kernel::Registers),
+    (17, 1, 16, 4, 33, Kernel::Any),
+    (33, 2, 8, 4, 34, Kernel::Any),
+    (1, 3, 2, 1, 70, Kernel::Any),
+    (15, 1, 2, 8, 40, Kernel::Any),
+    (16, 2, 4, 3, 9, Kernel::Any),
+    (31, 1, 8, 5, 10, Kernel::Any),
+    (33, 1, 16, 1, 35, Kernel::Any),
+    (32, 1, 32, 4, 7, Kernel::Any),
+    (5, 2, 64, 7, 9, Kernel::Any),
+    (17, 1, 128, 2, 3, Kernel::Any),
+    (3, 1, 256, 4, 6, Kernel::Any),
+    (18, 1, 512, 4, 5, Kernel::Any),
+];
+
+/// Every kernel gives the CPU's bits, from host memory in pieces and within the device's memory.
+fn shapes(on: Device) {
+    let Some(gpu) = device::open(on) else { return };
+    let mut rng = StdRng::seed_from_u64(48);
+    for (number, (inputs, channels, factor, taps, spectra, kernel)) in
+        SHAPES.into_iter().enumerate()
+    {
+        let inner = [Encoding::Ci4, Encoding::Ci8, Encoding::Ci4Offset, Encoding::Cf16][number % 4];
+        let output = OUTPUTS[number % 5];
+        let what = format!("{on} {inner} {output} {inputs} {channels} {factor} {taps} {spectra}");
+        let times = factor * spectra + rng.random_range(0..factor);
+        // Halves of any bits: infinities, and what is no number.
+        let row = channels * inputs * inner.bytes();
+        let bytes: Vec<u8> = (0..times * row).map(|_| rng.random()).collect();
+        let gap = |rng: &mut StdRng| {
+            let (start, input) = (rng.random_range(0..times), rng.random_range(0..inputs));
+            let end = rng.random_range(input + 1..=inputs);
+            Missing::times(start..start + 1).of_inputs(input..end)
+        };
+        let gaps: Vec<Missing> = (0..number % 3).map(|_| gap(&mut rng)).collect();
+        let mut plan = Upchanneliser::builder(inputs, channels, factor)
+            .taps(taps)
+            .unit_noise(true)
+            .encoding(inner)
+            .output(output);
+        if number % 2 == 0 {
+            let gain = |_| Complex::new(rng.random_range(-2.0..2.0), rng.random_range(-2.0..2.0));
+            plan = plan.gains(&(0..channels * factor).map(gain).collect::<Vec<_>>());
+        }
+        let whole = Samples::new(&bytes[..], inner, Layout::Tcn, channels, inputs).unwrap();
+        let whole = whole.missing(&gaps);
+        let expected =
+            plan.clone().device(Device::Cpu).build().unwrap().upchannelise(whole).unwrap();
+
+        let mut plan = plan.gpu(gpu.clone()).kernel(kernel).build().unwrap();
+        assert_eq!(plan.kernel(), kernel, "{what}");
+        let mut clipped = vec![0; inputs];
+        let mut found = Vec::new();
+        let cut = rng.random_range(0..=times);
+        for range in [0..cut, cut..times] {
+            let part = plan.upchannelise(whole.times(range)).unwrap();
+            found.extend(part.bytes);
+            clipped.iter_mut().zip(part.clipped).for_each(|(sum, count)| *sum += count);
+        }
+        assert!(found == expected.bytes, "{what}");
+        assert_eq!(clipped, expected.clipped, "{what}");
+
+        plan.reset();
+        let buffer = Buffer::new(&gpu, bytes.len()).unwrap();
+        buffer.upload(Stream::default(), &bytes).unwrap();
+        let mut room = Buffer::new(&gpu, expected.bytes.len()).unwrap();
+        let mut counts = Buffer::new(&gpu, 8 * inputs).unwrap();
+        counts.clear(Stream::default()).unwrap();
+        let on_device = Samples::new(buffer.slice(), inner, Layout::Tcn, channels, inputs);
+        let on_device = on_device.unwrap().missing(&gaps);
+        let spectrum = expected.bytes.len() / spectra;
+        let mut made = 0;
+        for range in [0..cut, cut..times] {
+            let count = plan.upcoming(range.len());
+            let mut part = Buffer::new(&gpu, count * spectrum).unwrap();
+            let part_room =
+                SpectraMut { samples: part.slice_mut(), clipped: Some(counts.slice_mut()) };
+            let spectra = plan.upchannelise_device(on_device.times(range), part_room).unwrap();
+            assert_eq!((spectra.first as usize, spectra.times()), (made, count), "{what}");
+            let mut bytes = vec![0_u8; count * spectrum];
+            part.download(Stream::default(), &mut bytes).unwrap();
+            assert!(
+                bytes == expected.bytes[made * spectrum..][..bytes.len()],
+                "{what}: on the device"
+            );
+            made += count;
+        }
+        plan.wait().unwrap();
+        counts.download(Stream::default(), &mut clipped).unwrap();
+        assert_eq!(clipped, expected.clipped, "{what}: on the device");
+
+        plan.reset();
+        let all = plan.upchannelise_device(on_device, room.slice_mut()).unwrap();
+        assert_eq!(all.missing, expected.missing, "{what}");
+        let mut bytes = vec![0_u8; expected.bytes.len()];
+        room.download(Stream::default(), &mut bytes).unwrap();
+        assert!(bytes == expected.bytes, "{what}: whole, on the device");
+    }
+    conflicts::check();
+}
+
+/// The same bits by every kind of instructions.
+#[test]
+fn cpu_kernels() {
+    let mut rng = StdRng::seed_from_u64(49);
+    for factor in [2, 16, 64] {
+        let mut case = random_case(&mut rng, factor);
+        // More inputs than the lanes of a vector.
+        case.inputs = 19;
+        case.missing.clear();
+        let bytes = case.channels * case.inputs * case.times * encoding(case.raw).bytes();
+        case.bytes = (0..bytes).map(|_| rng.random()).collect();
+        for output in OUTPUTS {
+            let made = |kernel| {
+                let plan = builder(&case, output, Device::Cpu).kernel(kernel).build().ok()?;
+                let mut plan = plan;
+                Some(feed(&case, &mut plan, Layout::Tcn, 0, case.times))
+            };
+            let expected = made(Kernel::CpuPortable).unwrap();
+            for kernel in [Kernel::CpuAvx2, Kernel::CpuAvx512] {
+                assert!(made(kernel).is_none_or(|found| found == expected), "{kernel} {output}");
+            }
+        }
+    }
 }
 
 /// A tone of `cycles` a channel above a channel's middle, in one channel of three, and its subchannels' amplitudes.
@@ -313,6 +454,17 @@ fn impossible_plans_are_refused() {
         (of(1, 1, 16).weights(&[0.0; 16]), "weights whose squares sum to nothing"),
         (of(1, 1, 16).weights(&[f64::NAN; 16]), "weights whose squares"),
         (of(1, 2, 16).gains(&[one; 16]), "16 gains: expected 32"),
+        (of(1, 1, 16).weights(&[1e30; 16]), "may become"),
+        (of(1, 1, 2).gains(&[one * 1e30; 2]), "expected 1e30 at most"),
+        (of(1, 1, 16).kernel(Kernel::Registers), "kernel registers does not run on a CPU"),
+        (
+            of(1, 1, 16).device(Device::Sim).kernel(Kernel::CpuAvx2),
+            "kernel cpu-avx2 does not run on a GPU",
+        ),
+        (
+            of(1, 1, 32).device(Device::Sim).kernel(Kernel::Registers),
+            "expected 4, 8 or 16 subchannels",
+        ),
         (of(1, 1, 2).gains(&[one, Complex::new(f32::NAN, 0.0)]), "for subchannel 1 of channel 0"),
         (of(1, 1, 16).encoding(Encoding::B1), "b1"),
         (of(1, 1, 16).output(Encoding::B2), "b2"),
@@ -322,6 +474,16 @@ fn impossible_plans_are_refused() {
         assert!(error.to_string().contains(found), "{error}");
     }
     let mut plan = of(2, 3, 4).build().unwrap();
+    let gpu = Device::Sim.open().unwrap().unwrap();
+    let mut room = Buffer::new(&gpu, 48).unwrap();
+    let refused = plan.upchannelise_device(&[0_u8; 48], room.slice_mut()).unwrap_err();
+    assert!(refused.to_string().contains("in host memory, not in a GPU's"), "{refused}");
+    let mut on_gpu = of(2, 3, 4).gpu(gpu).build().unwrap();
+    let refused = on_gpu.upchannelise_device(&[0_u8; 96], room.slice_mut()).unwrap_err();
+    assert!(
+        refused.to_string().contains("room on the device for 48 bytes of spectra"),
+        "{refused}"
+    );
     let error = plan.upchannelise(&[0_u8; 13]).unwrap_err().to_string();
     assert!(error.contains("13 bytes of samples: expected a multiple of 12"), "{error}");
     let other = Samples::new(&[0_u8; 6][..], Encoding::Ci4, Layout::Tcn, 3, 2).unwrap();

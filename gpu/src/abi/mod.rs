@@ -13,6 +13,7 @@ pub mod kurtosis;
 pub mod limits;
 pub mod reorder;
 pub mod shared;
+pub mod upchannelise;
 
 pub use entry::{Entry, Kernel, Target};
 
@@ -26,6 +27,7 @@ const MODULES: &[&[&[Entry]]] = &[
     kurtosis::ENTRIES,
     limits::ENTRIES,
     reorder::ENTRIES,
+    upchannelise::ENTRIES,
 ];
 
 /// Every kernel.

@@ -6,6 +6,7 @@
 //! | [`fused`] | several levels a pass, several spectra a block | FP32 instructions, shared memory |
 //! | [`two_pass`] | several levels a pass, points kept in global memory once | memory, L2 cache |
 //! | [`levels`] | any size that fits shared memory, a level at a time | shared memory |
+//! | [`subchannels`] | subchannels of channels | issue |
 //!
 //! [`filter`], [`pass`] and [`finish`] are the parts that [`fused`] and [`two_pass`] are made of.
 //!
@@ -21,6 +22,8 @@ pub mod keep;
 pub mod levels;
 pub mod pass;
 pub mod sample;
+#[cfg(not(corrust_target = "sm_90a"))]
+pub mod subchannels;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod two_pass;
 pub mod value;

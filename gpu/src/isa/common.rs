@@ -110,6 +110,35 @@ pub unsafe fn load_shared_4(address: u32) -> [u32; 4] {
     [a, b, c, d]
 }
 
+/// `ld.shared.u8`.
+///
+/// # Safety
+/// `address` is shared memory of the block.
+#[inline(always)]
+pub unsafe fn load_shared_8(address: u32) -> u32 {
+    let value: u32;
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("ld.shared.u8 {}, [{}];", out(reg32) value, in(reg32) address) };
+    value
+}
+
+/// `ld.shared.u16`.
+///
+/// # Safety
+/// `address` is 2-byte aligned shared memory of the block.
+#[inline(always)]
+pub unsafe fn load_shared_16(address: u32) -> u32 {
+    let value: u32;
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "{{ .reg .b16 half; ld.shared.u16 half, [{}]; cvt.u32.u16 {}, half; }}",
+            in(reg32) address, out(reg32) value,
+        )
+    };
+    value
+}
+
 /// `st.shared.u32`.
 ///
 /// # Safety
@@ -649,6 +678,34 @@ pub fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
         ptx!(
             "fma.rn.f32 {}, {}, {}, {};",
             out(reg32) value, in(reg32) a, in(reg32) b, in(reg32) c, options(pure, nomem, nostack)
+        )
+    };
+    value
+}
+
+/// `max.f32`: the larger of two numbers.
+#[inline(always)]
+pub fn max_f32(a: f32, b: f32) -> f32 {
+    let value: f32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "max.f32 {}, {}, {};",
+            out(reg32) value, in(reg32) a, in(reg32) b, options(pure, nomem, nostack)
+        )
+    };
+    value
+}
+
+/// `min.f32`: the smaller of two numbers.
+#[inline(always)]
+pub fn min_f32(a: f32, b: f32) -> f32 {
+    let value: f32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "min.f32 {}, {}, {};",
+            out(reg32) value, in(reg32) a, in(reg32) b, options(pure, nomem, nostack)
         )
     };
     value

@@ -191,12 +191,6 @@ impl Builder {
         Ok(self)
     }
 
-    /// Devices and kernel of another builder.
-    pub(crate) fn place(mut self, place: Place<Kernel>) -> Self {
-        self.place = place;
-        self
-    }
-
     /// The plan for so many inputs of tones: floats to floats, without gains and delays.
     pub(super) fn of_tones(&self, inputs: usize) -> Result<Channeliser> {
         let mut tones = self.clone().output(SpectrumEncoding::Cf32).layout(RawLayout::Nt);

@@ -4,6 +4,7 @@ pub mod autocorrelate;
 pub mod beamform;
 pub mod channelise;
 pub mod correlate;
+pub mod upchannelise;
 
 /// Defines `Kernel`, an enum whose variants are known by their names on the command line: `ALL`, `name`,
 /// `Display`, and `FromStr`, whose error lists the names.

@@ -1,90 +1,37 @@
-//! The plan: subchannels as the odd bins of an F-engine of twice as many points.
+//! The plan.
 
-use std::{ops::RangeInclusive, sync::Arc};
+use std::sync::Arc;
 
 use num_complex::Complex;
-use rayon::prelude::*;
 
 use super::{
-    rows::{extents, from_rows, to_rows},
+    cpu::Cpu,
+    gpu::OnGpu,
+    history::{History, merged},
+    shape::Shape,
     weights::weights,
 };
 use crate::{
     channelise::{
-        plan::Channeliser,
-        shape::{MAX_TAPS, RESIDUES, SpectrumEncoding},
-        spectra::Spectra,
+        shape::SpectrumEncoding,
+        spectra::{Spectra, SpectraMut},
     },
-    device::{
-        choice::Devices,
-        gpu::Gpu,
-        host::{room, zeros},
-    },
+    device::{choice::Devices, gpu::Gpu, host::zeros},
     error::{Error, Result},
-    kernels::channelise::Kernel,
+    kernels::upchannelise::Kernel,
     layout::Layout,
     sample::Encoding,
     samples::{
-        extents::{Element, Memory},
+        extents::{Element, Extents},
         feed::Feed,
         missing::Missing,
-        raw::{RawLayout, RawSamples},
         view::Samples,
     },
     tuning::place::{Place, place_setters},
 };
 
-/// Subchannels that a channel may be made into, each a power of two.
-pub const FACTORS: RangeInclusive<usize> = 2..=512;
-
-/// Bytes of samples that go to the F-engine at a time, whose spectra have twice the subchannels and stay in memory
-/// until they are put in order.
+/// Bytes of samples that the CPU takes at a time, unless a spectrum is made of more.
 const PIECE_BYTES: usize = 1 << 25;
-
-/// Axes and encodings of samples and subchannels, and the filter's size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// `N`: inputs.
-    pub inputs: usize,
-    /// `F`: channels.
-    pub channels: usize,
-    /// `U`: subchannels of a channel.
-    pub factor: usize,
-    /// `M`: a spectrum is made of `M U` samples.
-    pub taps: usize,
-    /// Encoding of a sample.
-    pub encoding: Encoding,
-    /// Encoding of a sample of a subchannel.
-    pub output: SpectrumEncoding,
-}
-
-impl Shape {
-    fn check(&self) -> Result<()> {
-        let Self { inputs, channels, factor, taps, .. } = *self;
-        if inputs == 0 || channels == 0 {
-            return Err(Error::invalid(format!(
-                "{channels} channels and {inputs} inputs: expected at least 1 of each"
-            )));
-        }
-        if !FACTORS.contains(&factor) || !factor.is_power_of_two() {
-            return Err(Error::invalid(format!(
-                "{factor} subchannels of a channel: expected a power of two, {} to {}",
-                FACTORS.start(),
-                FACTORS.end()
-            )));
-        }
-        if !(1..=MAX_TAPS).contains(&taps) {
-            return Err(Error::invalid(format!("{taps} taps: expected 1 to {MAX_TAPS}")));
-        }
-        Ok(())
-    }
-
-    /// Points `K` of the F-engine's transform: subchannel `u` is its bin `K / U (u - (U - 1) / 2)`.
-    const fn residues(&self) -> usize {
-        let twice = 2 * self.factor;
-        if twice < *RESIDUES.start() { *RESIDUES.start() } else { twice }
-    }
-}
 
 /// Settings of an upchanneliser; see [`Upchanneliser::builder`].
 #[derive(Clone, Debug)]
@@ -168,63 +115,32 @@ impl Builder {
     pub fn build(self) -> Result<Upchanneliser> {
         let shape = self.shape()?;
         let Self { weights: mut own, unit_noise, gains, place, .. } = self;
-        let Shape { inputs, channels, factor, taps, .. } = shape;
         if own.is_empty() {
-            own = weights(factor, taps);
+            own = weights(shape.factor, shape.taps);
         }
-        if gains.len() != channels * factor && !gains.is_empty() {
-            return Err(Error::invalid(format!(
-                "{} gains: expected {}, for {channels} channels of {factor} subchannels",
-                gains.len(),
-                channels * factor
-            )));
-        }
-        // The F-engine scales to 1 the sum of the squares.
-        let power: f64 = own.iter().map(|weight| weight * weight).sum();
-        if !power.is_normal() {
-            return Err(Error::invalid(
-                "weights whose squares sum to nothing, or to more than f64 holds: expected finite numbers around 1",
-            ));
-        }
-        if let Some((index, gain)) = gains.iter().enumerate().find(|(_, gain)| !gain.is_finite()) {
-            return Err(Error::invalid(format!(
-                "a gain of {gain} for subchannel {} of channel {}: expected finite numbers",
-                index % factor,
-                index / factor
-            )));
-        }
-        let scale = if unit_noise { 1.0 } else { power.sqrt() };
-
-        let (residues, length) = (shape.residues(), own.len());
-        let lead = length.next_multiple_of(residues) - length;
-        let mut prototype = vec![0.0; lead];
-        prototype.append(&mut own);
-        let rows = channels.saturating_mul(inputs);
-        let mut all = room(rows.saturating_mul(residues))?;
-        let step = residues / factor;
-        for row in 0..rows {
-            let of = |bin: usize| match gains.get(row / inputs * factor + bin / step) {
-                _ if bin % step != step / 2 => Complex::new(0.0, 0.0),
-                None => Complex::new(scale as f32, 0.0),
-                Some(gain) => Complex::new(
-                    (f64::from(gain.re) * scale) as f32,
-                    (f64::from(gain.im) * scale) as f32,
-                ),
-            };
-            all.extend((0..residues).map(of));
-        }
-        let engine = Channeliser::builder(rows, residues)
-            .encoding(shape.encoding)
-            .layout(RawLayout::Tn)
-            .taps(prototype.len() / residues)
-            .hop(factor)
-            .prototype(&prototype)
-            .gains(&all)
-            .output(shape.output)
-            .place(place)
-            .build()?;
-        Ok(Upchanneliser { shape, engine, made: Spectra::default() })
+        let filter = shape.filter(&own, unit_noise)?;
+        shape.check_gains(&gains, &filter)?;
+        let backend = match &place.open()?[..] {
+            [] => Backend::Cpu(Box::new(Cpu::new(&shape, filter, &gains, place.kernel)?)),
+            [gpu] => {
+                let on_gpu = OnGpu::new(gpu.clone(), &shape, &filter, &gains, place.kernel)?;
+                Backend::Gpu(Box::new(on_gpu))
+            }
+            gpus => {
+                return Err(Error::invalid(format!(
+                    "{} GPUs for one upchanneliser: expected one",
+                    gpus.len()
+                )));
+            }
+        };
+        Ok(Upchanneliser { history: History::new(&shape), shape, backend })
     }
+}
+
+/// A place that computes.
+enum Backend {
+    Cpu(Box<Cpu>),
+    Gpu(Box<OnGpu>),
 }
 
 /// A plan that makes subchannels of channels: [feed](Self::upchannelise) it samples in blocks of any length, and it gives
@@ -250,9 +166,8 @@ impl Builder {
 /// ```
 pub struct Upchanneliser {
     shape: Shape,
-    engine: Channeliser,
-    /// Spectra of a piece, before they are put in order.
-    made: Spectra,
+    history: History,
+    backend: Backend,
 }
 
 impl Upchanneliser {
@@ -277,17 +192,50 @@ impl Upchanneliser {
 
     /// The device that computes, as a person would name it.
     pub fn device_name(&self) -> &str {
-        self.engine.device_name()
+        match &self.backend {
+            Backend::Cpu(cpu) => cpu.name(),
+            Backend::Gpu(on_gpu) => &on_gpu.gpu().facts().name,
+        }
+    }
+
+    /// The GPU that computes; [`None`] on the CPU.
+    pub fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
+        match &self.backend {
+            Backend::Cpu(_) => None,
+            Backend::Gpu(on_gpu) => Some(on_gpu.gpu()),
+        }
     }
 
     /// The kernel that computes: never [`Kernel::Auto`].
     pub fn kernel(&self) -> Kernel {
-        self.engine.kernel()
+        match &self.backend {
+            Backend::Cpu(cpu) => cpu.kernel(),
+            Backend::Gpu(on_gpu) => on_gpu.kernel(),
+        }
     }
 
     /// Forgets the stream; the next samples begin another.
     pub fn reset(&mut self) {
-        self.engine.reset();
+        self.history.reset();
+        if let Backend::Cpu(cpu) = &mut self.backend {
+            cpu.reset();
+        }
+    }
+
+    /// Number of spectra that `times` more times complete, missing ones included.
+    pub fn upcoming(&self, times: usize) -> usize {
+        self.history.upcoming(times)
+    }
+
+    /// Waits until the device has done everything that it was given.
+    ///
+    /// # Errors
+    /// The device's own.
+    pub fn wait(&mut self) -> Result<()> {
+        match &self.backend {
+            Backend::Cpu(_) => Ok(()),
+            Backend::Gpu(on_gpu) => on_gpu.wait(),
+        }
     }
 
     /// The spectra that more samples complete: a slice of elements of any type whose bytes are the samples in the plan's
@@ -299,8 +247,72 @@ impl Upchanneliser {
     /// [`Error::Invalid`] when a slice does not hold a whole number of times, or [`Samples`] are not the plan's
     /// (encoding, channels, inputs, GPU); the device's own errors.
     pub fn upchannelise<'a>(&mut self, samples: impl Into<Feed<'a>>) -> Result<Spectra> {
-        let Shape { inputs, channels, factor, encoding, output, .. } = self.shape;
-        let row = channels * inputs * encoding.bytes();
+        let samples = self.samples(samples.into())?;
+        let times = samples.extents().times;
+        let count = self.upcoming(times);
+        let spectrum = self.shape.spectrum_bytes();
+        let mut spectra = self.empty(count);
+        spectra.bytes = zeros(count.saturating_mul(spectrum))?;
+        let Spectra { bytes, clipped, .. } = &mut spectra;
+        let missing = match &mut self.backend {
+            Backend::Gpu(on_gpu) => {
+                on_gpu.upchannelise(&samples, &mut self.history, bytes, clipped)?
+            }
+            Backend::Cpu(cpu) => {
+                let step = (PIECE_BYTES / self.shape.time_bytes()).max(self.shape.factor);
+                let mut missing = Vec::new();
+                let mut done = 0;
+                for first in (0..times).step_by(step) {
+                    let piece = samples.times(first..times.min(first + step));
+                    let batch = self.history.advance(piece.extents().times, piece.gaps());
+                    let to = &mut bytes[done * spectrum..(done + batch.count) * spectrum];
+                    cpu.upchannelise(&piece, &batch, to, clipped)?;
+                    missing.extend(batch.gaps.into_iter().map(|gap| Missing {
+                        times: gap.times.start + done..gap.times.end + done,
+                        ..gap
+                    }));
+                    done += batch.count;
+                }
+                missing
+            }
+        };
+        spectra.missing = self.of_subchannels(missing);
+        Ok(spectra)
+    }
+
+    /// [`upchannelise`](Self::upchannelise) into the memory of the plan's GPU, room for the
+    /// [upcoming](Self::upcoming) spectra. Enqueued in the order of the streams of the samples and of the room without
+    /// waiting. Returns the spectra without their samples, and without counts of those that were clipped.
+    ///
+    /// # Errors
+    /// As for [`upchannelise`](Self::upchannelise), and [`Error::Invalid`] when the plan is the CPU's, or the room is not
+    /// that of the spectra.
+    pub fn upchannelise_device<'a, 'b>(
+        &mut self,
+        samples: impl Into<Feed<'a>>,
+        room: impl Into<SpectraMut<'b>>,
+    ) -> Result<Spectra> {
+        let samples = self.samples(samples.into())?;
+        let mut spectra = self.empty(self.upcoming(samples.extents().times));
+        let missing = match &mut self.backend {
+            Backend::Gpu(on_gpu) => {
+                on_gpu.upchannelise_device(&samples, &mut self.history, &room.into())?
+            }
+            Backend::Cpu(cpu) => {
+                return Err(Error::invalid(format!(
+                    "{}: leaves spectra in host memory, not in a GPU's",
+                    cpu.name()
+                )));
+            }
+        };
+        spectra.missing = self.of_subchannels(missing);
+        Ok(spectra)
+    }
+
+    /// The samples of a feed.
+    fn samples<'a>(&self, feed: Feed<'a>) -> Result<Samples<'a>> {
+        let Shape { inputs, channels, encoding, .. } = self.shape;
+        let row = self.shape.time_bytes();
         let whole = |bytes: usize| match bytes.is_multiple_of(row) {
             true => Ok(bytes / row),
             false => Err(Error::invalid(format!(
@@ -309,117 +321,30 @@ impl Upchanneliser {
                 encoding.bytes()
             ))),
         };
-        let element = Element::Voltage(encoding);
-        let samples = samples.into().samples(element, Layout::Tcn, (channels, inputs), whole)?;
-        let times = samples.extents().times;
-        self.begin()?;
-        let count = self.engine.upcoming(times)?;
-        let spectrum = channels * inputs * factor * output.bytes();
-        let mut spectra = Spectra {
-            first: self.engine.spectra(),
-            bytes: zeros(count.saturating_mul(spectrum))?,
+        feed.samples(Element::Voltage(encoding), Layout::Tcn, (channels, inputs), whole)
+    }
+
+    /// So many spectra, without samples.
+    fn empty(&self, times: usize) -> Spectra {
+        let Shape { inputs, channels, factor, output, .. } = self.shape;
+        Spectra {
+            first: self.history.next(),
+            bytes: Vec::new(),
             encoding: output,
             layout: Layout::Tcn,
-            extents: extents(channels, inputs, factor, count),
+            extents: Extents { channels: channels * factor, inputs, times },
             missing: Vec::new(),
             clipped: vec![0; inputs],
+        }
+    }
+
+    /// Missing spectra of channels as those of their subchannels.
+    fn of_subchannels(&self, missing: Vec<Missing>) -> Vec<Missing> {
+        let factor = self.shape.factor;
+        let of = |gap: Missing| {
+            let channels = gap.channels.start * factor..gap.channels.end * factor;
+            Missing { channels, ..gap }
         };
-        let step = (PIECE_BYTES / row).max(factor);
-        let mut done = 0;
-        for first in (0..times).step_by(step) {
-            let piece = samples.times(first..times.min(first + step));
-            self.feed(&piece)?;
-            let made = self.made.times();
-            self.arrange(&mut spectra.bytes[done * spectrum..(done + made) * spectrum]);
-            for (row, clipped) in self.made.clipped.iter().enumerate() {
-                spectra.clipped[row % inputs] += clipped;
-            }
-            let gaps = self.made.missing.iter();
-            spectra.missing.extend(gaps.flat_map(|gap| from_rows(gap, inputs, factor, done)));
-            done += made;
-        }
-        Ok(spectra)
-    }
-
-    /// Samples before the first, which are missing.
-    fn begin(&mut self) -> Result<()> {
-        if self.engine.times() > 0 {
-            return Ok(());
-        }
-        let Shape { inputs, channels, encoding, factor, .. } = self.shape;
-        let (rows, times) = (channels * inputs, self.engine.shape().window() - factor);
-        let before = zeros::<u8>(rows.saturating_mul(encoding.bytes()).saturating_mul(times))?;
-        let memory = Memory::Host(&before);
-        let gaps = [Missing::times(0..times).of_inputs(0..rows)];
-        let before = RawSamples::new(memory, encoding.into(), RawLayout::Tn, rows)?;
-        self.engine.channelise(before.missing(&gaps))?;
-        Ok(())
-    }
-
-    /// Spectra of the rows of a piece.
-    fn feed(&mut self, piece: &Samples<'_>) -> Result<()> {
-        let Shape { inputs, channels, encoding, .. } = self.shape;
-        let gathered;
-        let memory = if piece.is_dense(Layout::Tcn) {
-            piece.memory()
-        } else {
-            gathered = match self.engine.gpu() {
-                Some(gpu) => piece.gather_from(&gpu.clone(), Layout::Tcn)?,
-                None => piece.gather(Layout::Tcn)?,
-            };
-            Memory::Host(&gathered)
-        };
-        let (rows, times) = (channels * inputs, piece.extents().times);
-        let pitch = rows * encoding.bytes();
-        let gaps = to_rows(piece.gaps(), inputs);
-        let raw =
-            RawSamples::strided(memory, encoding.into(), RawLayout::Tn, [rows, times], pitch)?;
-        self.engine.channelise_into(raw.missing(&gaps), &mut self.made)
-    }
-
-    /// Puts the bins that are subchannels in order, `[spectrum][channel][subchannel][input]`. The F-engine counts its
-    /// phases from the stream's start, where they are to be counted from the spectrum's, so that every second spectrum
-    /// has the other sign.
-    fn arrange(&self, ordered: &mut [u8]) {
-        let Shape { inputs, channels, factor, taps, output, .. } = self.shape;
-        let residues = self.engine.shape().residues();
-        let (step, run) = (residues / factor, inputs * output.bytes());
-        let first = self.made.first + (self.engine.shape().window() / factor - taps) as u64;
-        let (to, from) = (channels * factor * run, channels * residues * run);
-        let spectra = ordered.par_chunks_exact_mut(to).zip(self.made.bytes.par_chunks_exact(from));
-        spectra.enumerate().for_each(|(index, (to, from))| {
-            let odd = !(first + index as u64).is_multiple_of(2);
-            for (place, to) in to.chunks_exact_mut(run).enumerate() {
-                let (channel, subchannel) = (place / factor, place % factor);
-                let bin = subchannel * step + step / 2;
-                to.copy_from_slice(&from[(bin * channels + channel) * run..][..run]);
-                if odd {
-                    negate(output, to);
-                }
-            }
-        });
-    }
-}
-
-/// Values times -1; zero stays as it is.
-fn negate(encoding: SpectrumEncoding, bytes: &mut [u8]) {
-    let float = |bytes: &mut [u8]| {
-        let (sign, rest) = bytes.split_last_mut().expect("a number's bytes");
-        if *sign & 0x7f != 0 || rest.iter().any(|&byte| byte != 0) {
-            *sign ^= 0x80;
-        }
-    };
-    match encoding {
-        SpectrumEncoding::Voltage(Encoding::Ci8) => {
-            bytes.iter_mut().for_each(|part| *part = part.wrapping_neg());
-        }
-        // Eight more is as much as eight less.
-        SpectrumEncoding::Voltage(Encoding::Ci4 | Encoding::Ci4Offset) => {
-            for parts in bytes {
-                *parts = (*parts & 0xf0).wrapping_neg() & 0xf0 | parts.wrapping_neg() & 0x0f;
-            }
-        }
-        SpectrumEncoding::Voltage(_) => bytes.chunks_exact_mut(2).for_each(float),
-        SpectrumEncoding::Cf32 => bytes.chunks_exact_mut(4).for_each(float),
+        merged(missing.into_iter().map(of))
     }
 }

@@ -10,6 +10,7 @@ mod channelise;
 mod correlate;
 mod halves;
 mod planes;
+mod upchannelise;
 
 use std::{fmt, sync::Arc};
 
@@ -116,22 +117,25 @@ pub enum System {
     Autocorrelate,
     /// Spectra.
     Channelise,
+    /// Subchannels.
+    Upchannelise,
 }
 
 impl System {
     /// Systems whose results are the same bits on every device.
-    pub const EXACT: [Self; 6] = [
+    pub const EXACT: [Self; 7] = [
         Self::Correlate,
         Self::CorrelateBits,
         Self::Planes,
         Self::Beamform,
         Self::Autocorrelate,
         Self::Channelise,
+        Self::Upchannelise,
     ];
 
     /// Names of the kernels that plans of the system may ask for, `auto` among them; none where there is no choice.
     pub fn kernels(self) -> Vec<&'static str> {
-        use corrust_host::{autocorrelate, beamform, channelise, correlate};
+        use corrust_host::{autocorrelate, beamform, channelise, correlate, upchannelise};
         let takes = |encoding| {
             let all = correlate::Kernel::ALL.iter();
             all.filter(move |kernel| kernel.takes(encoding)).map(|kernel| kernel.name()).collect()
@@ -149,6 +153,9 @@ impl System {
             Self::Channelise => {
                 channelise::Kernel::ALL.iter().map(|kernel| kernel.name()).collect()
             }
+            Self::Upchannelise => {
+                upchannelise::Kernel::ALL.iter().map(|kernel| kernel.name()).collect()
+            }
         }
     }
 }
@@ -163,6 +170,7 @@ impl fmt::Display for System {
             Self::Beamform => "beamform",
             Self::Autocorrelate => "autocorrelate",
             Self::Channelise => "channelise",
+            Self::Upchannelise => "upchannelise",
         })
     }
 }
@@ -192,10 +200,20 @@ pub struct Plan(Box<dyn Run>);
 impl Plan {
     /// A plan of any system.
     pub fn any(seed: u64, scale: Scale) -> Self {
-        use System::{Autocorrelate, Beamform, Channelise, Correlate, CorrelateBits, Planes};
+        use System::{
+            Autocorrelate, Beamform, Channelise, Correlate, CorrelateBits, Planes, Upchannelise,
+        };
         let mut random = StdRng::seed_from_u64(seed);
-        let systems =
-            [Correlate, Correlate, CorrelateBits, Planes, Beamform, Autocorrelate, Channelise];
+        let systems = [
+            Correlate,
+            Correlate,
+            CorrelateBits,
+            Planes,
+            Beamform,
+            Autocorrelate,
+            Channelise,
+            Upchannelise,
+        ];
         let system = one(&mut random, &systems);
         Self::made(system, None, &mut random, scale)
     }
@@ -219,6 +237,7 @@ impl Plan {
                 Box::new(autocorrelate::Plan::new(random, scale, named(kernel)))
             }
             System::Channelise => Box::new(channelise::Plan::new(random, scale, named(kernel))),
+            System::Upchannelise => Box::new(upchannelise::Plan::new(random, scale, named(kernel))),
         })
     }
 
@@ -235,12 +254,13 @@ impl Plan {
         self.0.run(place)
     }
 
-    /// Whether there are plain loops for it: not for plans of [`System::Channelise`] and [`System::Planes`].
+    /// Whether there are plain loops for it: not for plans of [`System::Channelise`], [`System::Upchannelise`] and
+    /// [`System::Planes`].
     pub fn is_judged(&self) -> bool {
         self.0.is_judged()
     }
 
-    /// Compares an outcome with the plain loops, which no plan of [`System::Channelise`] and [`System::Planes`] has.
+    /// Compares an outcome with the plain loops, if [there are any](Self::is_judged).
     pub fn judge(&self, outcome: &Outcome) -> Option<Result<(), String>> {
         self.0.judge(outcome)
     }

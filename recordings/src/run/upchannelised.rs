@@ -12,9 +12,6 @@ use crate::{
     formats::{Block, Recording},
 };
 
-/// Number of spectra after which the order of operations of a filter bank is the same again.
-const LAP: u64 = 4;
-
 /// Subchannels of a recording's channels, made as it is read: a time is a spectrum of them, whatever the plan that takes
 /// it. Times at the end that do not fill a spectrum are left out. Spectra are in `tcn`; those that touch samples before
 /// the first are missing.
@@ -129,7 +126,7 @@ impl Recording for Upchannelised {
     fn skip(&mut self, times: u64) -> Result<()> {
         // Spectra before the one that comes next are read again: what they are made of is the history.
         let end = self.position.saturating_add(times).min(self.times());
-        let from = end.saturating_sub(self.plan.shape().taps as u64) / LAP * LAP;
+        let from = end.saturating_sub(self.plan.shape().taps as u64);
         if from > self.position {
             self.recording.skip((from - self.position) * self.factor() as u64)?;
             self.plan.reset();

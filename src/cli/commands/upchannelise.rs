@@ -4,14 +4,14 @@ use std::{path::PathBuf, time::Instant};
 
 use corrust::{
     Devices, Encoding, Error, Layout, Result, Samples, Upchanneliser,
-    channelise::{Kernel, Spectra, SpectrumEncoding},
+    channelise::{Spectra, SpectrumEncoding},
     format::{
         is_stream,
         npy::{Description, Dtype, Writer},
     },
     run::Pieces,
     samples::Missing,
-    upchannelise::Builder,
+    upchannelise::{Builder, Kernel},
 };
 
 use crate::cli::commands::channelise::element;
@@ -68,7 +68,7 @@ pub struct FilterBank {
     /// Encoding of samples of subchannels: ci8, ci4, ci4-offset, cf16 or cf32
     #[arg(long, default_value = "ci8")]
     output_encoding: SpectrumEncoding,
-    /// Kernel of the filter bank: auto, or one of corrust channelise
+    /// Kernel of the filter bank: auto, or one of cpu-portable, cpu-avx2, cpu-avx512, registers, any
     #[arg(long, default_value_t = Kernel::Auto)]
     kernel: Kernel,
 }

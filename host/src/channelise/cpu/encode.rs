@@ -69,7 +69,7 @@ fn finite(value: f32) -> f32 {
 
 /// Encodes pairs of components, and returns of how many one was clamped.
 #[inline(always)]
-pub(super) fn encode(numbers: &[f32], encoding: SpectrumEncoding, to: &mut [u8]) -> u64 {
+pub(crate) fn encode(numbers: &[f32], encoding: SpectrumEncoding, to: &mut [u8]) -> u64 {
     let pairs = numbers.as_chunks::<2>().0;
     match encoding {
         SpectrumEncoding::Voltage(Encoding::Ci8) => {

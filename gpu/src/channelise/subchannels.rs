@@ -1,0 +1,780 @@
+//! Subchannels of channels, for each input and channel by itself. The arithmetic is [`crate::abi::upchannelise`]'s.
+//!
+//! ```text
+//! Y[t'][f][u][i] = G[f][u] sum over s < M U of W[s] exp(-2 pi j (u - (U - 1) / 2) s / U) x[(t' - M + 1) U + s][f][i]
+//! ```
+//!
+//! Inputs lie side by side in memory, so that the lanes of a warp are inputs: samples and values go in whole sectors, and
+//! no number passes from lane to lane.
+//!
+//! | kernel | sums | transform |
+//! |---|---|---|
+//! | `channelise_subchannels_U` | of the three spectra under way, in registers: a sample is decoded once | in registers |
+//! | `channelise_subchannels` | made anew for each spectrum: a sample is decoded `M` times | in registers, 8 points at a time, which pass shared memory between |
+//!
+//! Those with sums in registers are bound by the issue of instructions. Of `U = 16` and four taps a sample takes 8 FP32
+//! instructions of the filter and 11 of the transform (32 butterflies of six, of which the 8 of the first level are
+//! additions alone), 4 that make numbers of its nibbles and some 11 that make nibbles of a value.
+//!
+//! Source: "CHORD GPU upchannelization" (kotekan, `julia/docs`), equations 83 to 92. kotekan's kernel
+//! (`julia/kernels/upchan.jl`) multiplies by the transform's matrices on tensor cores, in f16.
+
+use core::marker::PhantomData;
+
+use crate::{
+    abi::{
+        channelise::{Complex, Real, multiply, output, raw},
+        upchannelise::{
+            INPUTS, LEVELS, MOST, STAGES, TAPS, THREADS, Upchannelise, beyond, merge,
+            subchannel_at, twiddle,
+        },
+    },
+    channelise::sample::finite,
+    isa::{
+        common::{
+            add_global_64, barrier, block, dynamic_shared, from_half, halves, lane, load_global,
+            load_global_2, load_global_8, load_global_16, load_shared, load_shared_2,
+            load_shared_4, load_shared_8, load_shared_16, max_f32, min_f32, opaque, prmt,
+            store_global, store_global_2, store_global_4, store_global_8, store_global_16,
+            store_shared, store_shared_2, store_shared_8, store_shared_16, thread, threads,
+            warp_barrier,
+        },
+        sm_80::{cp_async_16, cp_async_commit, cp_async_wait},
+    },
+    tile::divisor,
+};
+
+kernel! {
+    /// 4 subchannels, four taps.
+    fn channelise_subchannels_4(p: Upchannelise) {
+        in_registers::<4, 2>(&p);
+    }
+}
+
+kernel! {
+    /// 8 subchannels, four taps.
+    fn channelise_subchannels_8(p: Upchannelise) {
+        in_registers::<8, 3>(&p);
+    }
+}
+
+kernel! {
+    /// 16 subchannels, four taps.
+    fn channelise_subchannels_16(p: Upchannelise) {
+        in_registers::<16, 4>(&p);
+    }
+}
+
+kernel! {
+    /// Any number of subchannels and taps.
+    fn channelise_subchannels(p: Upchannelise) {
+        any(&p);
+    }
+}
+
+/// Factors of the merges of [`MOST`] points: of the bin at position `i` of a column of span `s` entry `s + i`.
+const ROOTS: [[f32; 2]; MOST as usize] = {
+    let mut roots = [[0.0; 2]; MOST as usize];
+    let mut span = 1;
+    while span < MOST {
+        let mut position = 0;
+        while position < span {
+            roots[(span + position) as usize] = twiddle(span, position);
+            position += 1;
+        }
+        span *= 2;
+    }
+    roots
+};
+
+/// Complex samples of an encoding, one in the lowest bits of a word.
+trait Sample {
+    /// Bytes of a sample.
+    const BYTES: u32;
+
+    /// The sample at an address of shared memory.
+    unsafe fn load_shared(address: u32) -> u32;
+
+    /// The sample at an address of global memory.
+    unsafe fn load_global(address: u64) -> u32;
+
+    /// Stores a sample to shared memory.
+    unsafe fn store_shared(address: u32, word: u32);
+
+    /// Its components, exactly.
+    fn decode(word: u32, encoding: u32) -> Complex<f32>;
+}
+
+/// `2^23`, whose lowest bit is worth 1: integers put into the lowest bits are added to it.
+const MAGIC: u32 = 0x4b00_0000;
+/// `2^23`.
+const MAGIC_VALUE: f32 = 8_388_608.0;
+
+/// int8 re, im.
+struct Int8;
+/// Nibbles, re in the high one.
+struct Nibbles;
+/// IEEE half re, im.
+struct Halves;
+
+impl Sample for Int8 {
+    const BYTES: u32 = 2;
+
+    #[inline(always)]
+    unsafe fn load_shared(address: u32) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { load_shared_16(address) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_global(address: u64) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { load_global_16(address) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_shared(address: u32, word: u32) {
+        // SAFETY: the caller's promise.
+        unsafe { store_shared_16(address, word as u16) };
+    }
+
+    #[inline(always)]
+    fn decode(word: u32, _: u32) -> Complex<f32> {
+        // 128 more is a byte without sign; the second is worth 256 times as much.
+        let re = f32::from_bits((word & 0xff) ^ (MAGIC | 0x80));
+        let im = f32::from_bits((word & 0xff00) ^ (MAGIC | 0x8000));
+        [re.sub(MAGIC_VALUE + 128.0), im.fma(1.0 / 256.0, -(MAGIC_VALUE / 256.0 + 128.0))]
+    }
+}
+
+impl Sample for Nibbles {
+    const BYTES: u32 = 1;
+
+    #[inline(always)]
+    unsafe fn load_shared(address: u32) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { load_shared_8(address) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_global(address: u64) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { load_global_8(address) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_shared(address: u32, word: u32) {
+        // SAFETY: the caller's promise.
+        unsafe { store_shared_8(address, word) };
+    }
+
+    #[inline(always)]
+    fn decode(word: u32, encoding: u32) -> Complex<f32> {
+        // 8 more is a nibble without sign; the first is worth 16 times as much.
+        let flip = if encoding == raw::NIBBLES { 0x88 } else { 0 };
+        let re = f32::from_bits((word & 0xf0) ^ (MAGIC | flip & 0xf0));
+        let im = f32::from_bits((word & 0x0f) ^ (MAGIC | flip & 0x0f));
+        [re.fma(1.0 / 16.0, -(MAGIC_VALUE / 16.0 + 8.0)), im.sub(MAGIC_VALUE + 8.0)]
+    }
+}
+
+impl Sample for Halves {
+    const BYTES: u32 = 4;
+
+    #[inline(always)]
+    unsafe fn load_shared(address: u32) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { load_shared(address) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_global(address: u64) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { load_global(address) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_shared(address: u32, word: u32) {
+        // SAFETY: the caller's promise.
+        unsafe { store_shared(address, word) };
+    }
+
+    #[inline(always)]
+    fn decode(word: u32, _: u32) -> Complex<f32> {
+        let part = |half: u32| finite(from_half(half as u16).to_bits());
+        [part(word), part(word >> 16)]
+    }
+}
+
+/// Bytes of a sample.
+#[inline(always)]
+const fn sample_bytes(encoding: u32) -> u32 {
+    match encoding {
+        raw::I8 => Int8::BYTES,
+        raw::F16 => Halves::BYTES,
+        _ => Nibbles::BYTES,
+    }
+}
+
+/// Inputs, channel and spectra of a block.
+struct Share {
+    /// The first input.
+    input: u32,
+    channel: u32,
+    /// Spectra, from the first to before the last.
+    first: u32,
+    last: u32,
+}
+
+impl Share {
+    /// The share of the block, of so many inputs, a power of two.
+    #[inline(always)]
+    fn new(p: &Upchannelise, inputs: u32) -> Self {
+        let groups = (p.inputs + inputs - 1) >> inputs.trailing_zeros();
+        let (rest, group) = (block() / divisor(groups), block() % divisor(groups));
+        let (run, channel) = (rest / divisor(p.channels), rest % divisor(p.channels));
+        let first = run * p.run;
+        let last = first + p.run;
+        Self {
+            input: group * inputs,
+            channel,
+            first,
+            last: if last < p.count { last } else { p.count },
+        }
+    }
+
+    /// Address of the first input's sample at a time, of the channel.
+    #[inline(always)]
+    fn row(&self, p: &Upchannelise, time: u32) -> u64 {
+        let (time, channel, kept) = (time as u64, self.channel as u64, p.kept as u64);
+        if time < kept {
+            let row = (p.inputs * sample_bytes(p.encoding)) as u64;
+            p.before + (time * p.channels as u64 + channel) * row
+        } else {
+            p.samples + (time - kept) * p.time_stride + channel * p.channel_stride
+        }
+    }
+
+    /// Whether a spectrum of an input is missing.
+    #[inline(always)]
+    unsafe fn is_missing(&self, p: &Upchannelise, spectrum: u32, input: u32) -> bool {
+        if p.missing == 0 {
+            return false;
+        }
+        let row = spectrum as u64 * p.channels as u64 + self.channel as u64;
+        let word = row * p.inputs.div_ceil(INPUTS) as u64 + (input / INPUTS) as u64;
+        // SAFETY: the parameters are as declared.
+        unsafe { load_global(p.missing + 4 * word) >> (input % INPUTS) & 1 != 0 }
+    }
+
+    /// Index of the value of subchannel 0.
+    #[inline(always)]
+    fn value(&self, p: &Upchannelise, spectrum: u32, input: u32) -> u64 {
+        let row = spectrum as u64 * p.channels as u64 + self.channel as u64;
+        row * p.factor as u64 * p.inputs as u64 + input as u64
+    }
+}
+
+/// See the entries: `U` subchannels, `1 << LEVELS` of them.
+#[inline(always)]
+unsafe fn in_registers<const U: usize, const LEVELS: usize>(p: &Upchannelise) {
+    // SAFETY: the parameters are as declared.
+    unsafe {
+        match p.encoding {
+            raw::I8 => in_registers_of::<Int8, U, LEVELS>(p),
+            raw::F16 => in_registers_of::<Halves, U, LEVELS>(p),
+            _ => in_registers_of::<Nibbles, U, LEVELS>(p),
+        }
+    }
+}
+
+/// [`in_registers`], of samples of one encoding.
+#[inline(always)]
+unsafe fn in_registers_of<S: Sample, const U: usize, const LEVELS: usize>(p: &Upchannelise) {
+    let mut share = Share::new(p, THREADS);
+    share.input += thread() / 32 * INPUTS;
+    if share.input >= p.inputs {
+        return;
+    }
+    // Values of a spectrum that leave together, of two bytes at most, behind the samples of all warps.
+    let warp = thread() / 32 * U as u32 * INPUTS;
+    let room = dynamic_shared() + warp * STAGES * S::BYTES;
+    let room_out = dynamic_shared() + THREADS * U as u32 * STAGES * S::BYTES + 2 * warp;
+    let stages = Stages::<S, U> { p, share: &share, room, sample: PhantomData };
+    let input = share.input + lane();
+    let mut sums = [[[0.0_f32; 2]; U]; TAPS as usize - 1];
+    let mut clipped = 0;
+    let steps = share.last - share.first + TAPS - 1;
+    // SAFETY: the parameters are as declared.
+    unsafe {
+        let mut step = 0;
+        while step < STAGES - 1 {
+            stages.bring(step, steps);
+            step += 1;
+        }
+        let mut step = 0;
+        while step < steps {
+            cp_async_wait::<{ STAGES - 2 }>();
+            warp_barrier();
+            stages.bring(step + STAGES - 1, steps);
+            let mut points = [[0.0_f32; 2]; U];
+            filter::<S, U>(p, stages.place(step), &mut sums, &mut points);
+            if step + 1 >= TAPS {
+                each!(level < LEVELS, of 4 {
+                    each!(pair < U / 2, of 8 {
+                        let position = pair / (U >> (level + 1));
+                        let root = ROOTS[(1 << level) + position];
+                        merge_pair(&mut points, [level, pair], 1, root);
+                    });
+                });
+                let spectrum = share.first + step + 1 - TAPS;
+                if p.staged != 0 {
+                    clipped += match p.output {
+                        output::CI8 => stage::<U, 2>(p, &share, spectrum, room_out, points),
+                        _ => stage::<U, 1>(p, &share, spectrum, room_out, points),
+                    };
+                } else if input < p.inputs {
+                    clipped += finish::<U>(p, &share, [spectrum, input, U as u32, 0], points);
+                }
+            }
+            step += 1;
+        }
+        if clipped != 0 && input < p.inputs {
+            add_global_64(p.clipped + 8 * input as u64, clipped as u64);
+        }
+    }
+}
+
+/// Merges pair `pair` of a level of `R` points, of columns that had `span` bins before the first level.
+#[inline(always)]
+fn merge_pair<const R: usize>(
+    points: &mut [Complex<f32>; R],
+    [level, pair]: [usize; 2],
+    span: u32,
+    w: Complex<f32>,
+) {
+    let half = R >> (level + 1);
+    let low = pair / half * 2 * half + pair % half;
+    let [a, b] = merge(points[low], points[low + half], span << level, w);
+    points[low] = a;
+    points[low + half] = b;
+}
+
+/// Samples of a warp's inputs on their way to shared memory: [`STAGES`] blocks of `U` times, `[time][input]`.
+struct Stages<'a, S, const U: usize> {
+    p: &'a Upchannelise,
+    share: &'a Share,
+    /// Shared memory of the warp.
+    room: u32,
+    sample: PhantomData<S>,
+}
+
+impl<S: Sample, const U: usize> Stages<'_, S, U> {
+    /// Address of the lane's first sample of a block.
+    #[inline(always)]
+    fn place(&self, step: u32) -> u32 {
+        self.room + (step % STAGES * U as u32 * INPUTS + lane()) * S::BYTES
+    }
+
+    /// Brings block `step` of `steps`, or nothing beyond them: 16 bytes at a time where they are aligned, else a sample.
+    #[inline(always)]
+    unsafe fn bring(&self, step: u32, steps: u32) {
+        if step < steps {
+            let time = (self.share.first + step) * U as u32;
+            // SAFETY: samples that there are; room that no lane reads any more.
+            unsafe {
+                if self.p.aligned == 0 {
+                    self.load(step, time);
+                } else {
+                    self.copy(step, time);
+                }
+            }
+        }
+        cp_async_commit();
+    }
+
+    #[inline(always)]
+    unsafe fn copy(&self, step: u32, time: u32) {
+        let Self { p, share, .. } = *self;
+        // Pieces of 16 bytes, of which a row has a power of two.
+        let of_row = INPUTS * S::BYTES / 16;
+        let pieces = U as u32 * of_row;
+        let place = self.place(step) - lane() * S::BYTES + 16 * lane();
+        let there = (p.inputs - share.input) * S::BYTES;
+        each!(round < pieces.div_ceil(32) as usize, of 4 {
+            let piece = lane() + 32 * round as u32;
+            let (row, column) = (piece / of_row, 16 * (piece % of_row));
+            // Zeros where there is no input.
+            let (column, bytes) = if column < there { (column, 16) } else { (0, 0) };
+            if row < U as u32 {
+                let from = share.row(p, time + row) + (share.input * S::BYTES + column) as u64;
+                // SAFETY: the caller's promise; rows are whole 16 bytes.
+                unsafe { cp_async_16(place + 512 * round as u32, from, bytes) };
+            }
+        });
+    }
+
+    #[inline(always)]
+    unsafe fn load(&self, step: u32, time: u32) {
+        let Self { p, share, .. } = *self;
+        let input = share.input + lane();
+        let place = self.place(step);
+        // Zeros where there is no input; a loop that stays one.
+        let rows = opaque(U as u32);
+        let mut row = 0;
+        while row < rows {
+            let mut word = 0;
+            // SAFETY: the caller's promise.
+            unsafe {
+                if input < p.inputs {
+                    word = S::load_global(share.row(p, time + row) + (input * S::BYTES) as u64);
+                }
+                S::store_shared(place + row * INPUTS * S::BYTES, word);
+            }
+            row = opaque(row + 1);
+        }
+    }
+}
+
+/// Adds a block of samples to the sums of the spectra under way: `points` are those of the spectrum that it completes.
+#[inline(always)]
+unsafe fn filter<S: Sample, const U: usize>(
+    p: &Upchannelise,
+    place: u32,
+    sums: &mut [[Complex<f32>; U]; TAPS as usize - 1],
+    points: &mut [Complex<f32>; U],
+) {
+    each!(r < U, of 16 {
+        // SAFETY: the block is in shared memory.
+        let word = unsafe { S::load_shared(place + r as u32 * INPUTS * S::BYTES) };
+        let x = S::decode(word, p.encoding);
+        let [a, b, c, d] = [
+            p.kept_weights[r],
+            p.kept_weights[U + r],
+            p.kept_weights[2 * U + r],
+            p.kept_weights[3 * U + r],
+        ];
+        each!(part < 2, of 2 {
+            points[r][part] = d.fma(x[part], sums[2][r][part]);
+            sums[2][r][part] = c.fma(x[part], sums[1][r][part]);
+            sums[1][r][part] = b.fma(x[part], sums[0][r][part]);
+            sums[0][r][part] = a.mul(x[part]);
+        });
+    });
+}
+
+/// Gains of `R` bins of a spectrum, `[spectrum, input, U, position of the first]`; zeros if it is missing.
+#[inline(always)]
+unsafe fn weigh<const R: usize>(
+    p: &Upchannelise,
+    share: &Share,
+    [spectrum, input, factor, first]: [u32; 4],
+    bins: &mut [Complex<f32>; R],
+) {
+    // SAFETY: the parameters are as declared.
+    unsafe {
+        if p.gains != 0 {
+            let gains = p.gains + 8 * (share.channel * factor) as u64;
+            each!(e < R, of 16 {
+                let subchannel = subchannel_at(first + e as u32, factor);
+                let gain = load_global_2(gains + 8 * subchannel as u64).map(f32::from_bits);
+                bins[e] = multiply(bins[e], gain);
+            });
+        }
+        if share.is_missing(p, spectrum, input) {
+            *bins = [[0.0; 2]; R];
+        }
+    }
+}
+
+/// Stores `R` bins of a spectrum, `[spectrum, input, U, position of the first]`, after gain and quantisation. Returns the
+/// number of those that were clipped.
+#[inline(always)]
+unsafe fn finish<const R: usize>(
+    p: &Upchannelise,
+    share: &Share,
+    of: [u32; 4],
+    mut bins: [Complex<f32>; R],
+) -> u32 {
+    let [spectrum, input, factor, first] = of;
+    // SAFETY: the parameters are as declared, and no other thread stores these values.
+    unsafe {
+        weigh(p, share, of, &mut bins);
+        let index = share.value(p, spectrum, input);
+        // Places are made where they are used: all would fill the registers.
+        let pitch = opaque(p.inputs) as u64;
+        let place = |e: usize| index + subchannel_at(first + e as u32, factor) as u64 * pitch;
+        let mut clipped = 0;
+        match p.output {
+            output::CI8 => {
+                each!(e < R, of 16 {
+                    store_global_16(p.spectra + 2 * place(e), int8(bins[e]) as u16);
+                    clipped += is_clipped(bins[e], 127.0) as u32;
+                });
+            }
+            output::CF16 => {
+                each!(e < R, of 16 {
+                    store_global(p.spectra + 4 * place(e), halves(bins[e][1], bins[e][0]));
+                });
+            }
+            output::CF32 => {
+                each!(e < R, of 16 {
+                    store_global_2(p.spectra + 8 * place(e), bins[e].map(f32::to_bits));
+                });
+            }
+            _ => {
+                let flip = if p.output == output::CI4 { 0x88 } else { 0 };
+                each!(e < R, of 16 {
+                    store_global_8(p.spectra + place(e), excess_8(bins[e]) ^ flip);
+                    clipped += is_clipped(bins[e], 7.0) as u32;
+                });
+            }
+        }
+        clipped
+    }
+}
+
+/// Stores the `U` bins of a spectrum of a warp's inputs by way of shared memory, 16 bytes at a time: integers of `B` bytes, of
+/// rows of whole 16 bytes. Returns the number of those that were clipped.
+#[inline(always)]
+unsafe fn stage<const U: usize, const B: u32>(
+    p: &Upchannelise,
+    share: &Share,
+    spectrum: u32,
+    room: u32,
+    mut bins: [Complex<f32>; U],
+) -> u32 {
+    let input = share.input + lane();
+    let mut clipped = 0;
+    // SAFETY: the parameters are as declared; room of the warp alone, which waits before others read it.
+    unsafe {
+        let there = if input < p.inputs { input } else { share.input };
+        weigh(p, share, [spectrum, there, U as u32, 0], &mut bins);
+        let place = room + lane() * B;
+        each!(e < U, of 16 {
+            let row = subchannel_at(e as u32, U as u32) * INPUTS * B;
+            if B == 1 {
+                store_shared_8(place + row, excess_8(bins[e]));
+                clipped += is_clipped(bins[e], 7.0) as u32;
+            } else {
+                store_shared_16(place + row, int8(bins[e]) as u16);
+                clipped += is_clipped(bins[e], 127.0) as u32;
+            }
+        });
+        warp_barrier();
+        let flip = if p.output == output::CI4 { 0x8888_8888 } else { 0 };
+        let there = (p.inputs - share.input) * B;
+        let pitch = (p.inputs * B) as u64;
+        let spectra = p.spectra + share.value(p, spectrum, share.input) * B as u64;
+        // Pieces of 16 bytes, of which a row has 2 B.
+        each!(round < (U * B as usize).div_ceil(16), of 2 {
+            let piece = lane() + 32 * round as u32;
+            let (row, column) = (piece / (2 * B), 16 * (piece % (2 * B)));
+            if row < U as u32 && column < there {
+                let words = load_shared_4(room + 16 * piece).map(|word| word ^ flip);
+                store_global_4(spectra + row as u64 * pitch + column as u64, words);
+            }
+        });
+    }
+    clipped
+}
+
+/// A value as int8 re, im.
+#[inline(always)]
+fn int8(value: Complex<f32>) -> u32 {
+    let [re, im] = value.map(|part| whole(part, 127.0));
+    prmt::<0x0040>(re, im)
+}
+
+/// A value as nibbles in excess of 8, re in the high one of the lowest byte.
+#[inline(always)]
+fn excess_8(value: Complex<f32>) -> u32 {
+    let [re, im] = value.map(|part| clamp(part, 7.0).add(1.5 * MAGIC_VALUE + 8.0).to_bits());
+    // The bits above the lowest nibble of `im` begin beyond the byte.
+    (re << 4).wrapping_add(im)
+}
+
+/// The nearest integer, half to even, within the limit; in two's complement in the lowest bits.
+#[inline(always)]
+fn whole(value: f32, limit: f32) -> u32 {
+    clamp(value, limit).add(1.5 * MAGIC_VALUE).to_bits()
+}
+
+/// The number within the limit.
+#[inline(always)]
+fn clamp(value: f32, limit: f32) -> f32 {
+    min_f32(max_f32(value, -limit), limit)
+}
+
+/// Whether a component is beyond the limit when it is rounded.
+#[inline(always)]
+fn is_clipped(value: Complex<f32>, limit: f32) -> bool {
+    (value[0].abs() >= beyond(limit)) | (value[1].abs() >= beyond(limit))
+}
+
+/// See `channelise_subchannels`.
+#[inline(always)]
+unsafe fn any(p: &Upchannelise) {
+    let share = Share::new(p, p.lanes);
+    let shift = p.lanes.trailing_zeros();
+    let work = Work {
+        p,
+        share: &share,
+        input: share.input + (thread() & (p.lanes - 1)),
+        shift,
+        slot: thread() >> shift,
+    };
+    let mut spectrum = share.first;
+    let mut clipped = 0;
+    while spectrum < share.last {
+        let left = share.last - spectrum;
+        let count = if left < p.together { left } else { p.together };
+        let (mut span, mut levels) = (1, p.factor.trailing_zeros());
+        while levels > 0 {
+            // As few passes as need be, of about as many levels each.
+            let now = match levels.div_ceil(LEVELS) {
+                1 => levels,
+                2 => levels.div_ceil(2),
+                _ => levels.div_ceil(3),
+            };
+            // SAFETY: the parameters are as declared.
+            clipped += unsafe {
+                match now {
+                    1 => work.pass::<2, 1>(spectrum, count, span),
+                    2 => work.pass::<4, 2>(spectrum, count, span),
+                    _ => work.pass::<8, 3>(spectrum, count, span),
+                }
+            };
+            span <<= now;
+            levels -= now;
+            barrier();
+        }
+        spectrum += count;
+    }
+    if clipped != 0 {
+        // SAFETY: an input that there is.
+        unsafe { add_global_64(p.clipped + 8 * work.input as u64, clipped as u64) };
+    }
+}
+
+/// Work of a thread of `channelise_subchannels`.
+struct Work<'a> {
+    p: &'a Upchannelise,
+    share: &'a Share,
+    input: u32,
+    /// Inputs of a block, as a power of two.
+    shift: u32,
+    slot: u32,
+}
+
+impl Work<'_> {
+    /// Makes columns of `R` times the span, of `1 << LEVELS`, of some spectra. Returns the number of clipped values, if
+    /// that is the last pass.
+    #[inline(always)]
+    unsafe fn pass<const R: usize, const LEVELS: usize>(
+        &self,
+        spectrum: u32,
+        count: u32,
+        span: u32,
+    ) -> u32 {
+        let Self { p, input, .. } = *self;
+        if input >= p.inputs {
+            return 0;
+        }
+        let tasks = (p.factor / R as u32).trailing_zeros();
+        let span_bits = span.trailing_zeros();
+        // Points from one of a task to the next.
+        let apart_bits = tasks - span_bits;
+        let mut clipped = 0;
+        let mut item = self.slot;
+        while item < count << tasks {
+            let (place, task) = (item >> tasks, item & ((1 << tasks) - 1));
+            let position = task >> apart_bits;
+            let first = (task & ((1 << apart_bits) - 1)) | (position * R as u32) << apart_bits;
+            let spectrum = spectrum + place;
+            let address = |e: usize| {
+                let index = place * p.factor + first + ((e as u32) << apart_bits);
+                dynamic_shared() + 8 * ((index << self.shift) + (thread() & (p.lanes - 1)))
+            };
+            let mut points = [[0.0_f32; 2]; R];
+            // SAFETY: the caller's promise; points of this thread only.
+            unsafe {
+                if span == 1 {
+                    let time = spectrum * p.factor + first;
+                    match p.encoding {
+                        raw::I8 => self.filter::<Int8, R>(time, first, apart_bits, &mut points),
+                        raw::F16 => self.filter::<Halves, R>(time, first, apart_bits, &mut points),
+                        _ => self.filter::<Nibbles, R>(time, first, apart_bits, &mut points),
+                    }
+                } else {
+                    each!(e < R, of 16 {
+                        points[e] = load_shared_2(address(e)).map(f32::from_bits);
+                    });
+                }
+                each!(level < LEVELS, of 4 {
+                    let column = ((span + position) << level) as u64;
+                    each!(pair < R / 2, of 8 {
+                        let within = pair / (R >> (level + 1));
+                        let root = load_global_2(p.table + 8 * (column + within as u64));
+                        merge_pair(&mut points, [level, pair], span, root.map(f32::from_bits));
+                    });
+                });
+                if span * R as u32 == p.factor {
+                    clipped +=
+                        finish::<R>(p, self.share, [spectrum, input, p.factor, first], points);
+                } else {
+                    each!(e < R, of 16 {
+                        store_shared_2(address(e), points[e].map(f32::to_bits));
+                    });
+                }
+            }
+            item += threads() >> self.shift;
+        }
+        clipped
+    }
+
+    /// The sums of residues from `residue` on, `1 << apart` apart; `time` is that of the first tap of the first.
+    #[inline(always)]
+    unsafe fn filter<S: Sample, const R: usize>(
+        &self,
+        time: u32,
+        residue: u32,
+        apart: u32,
+        points: &mut [Complex<f32>; R],
+    ) {
+        let Self { p, share, input, .. } = *self;
+        let within = (input * S::BYTES) as u64;
+        // Addresses of the first time as one of those kept and as one of those behind; times to the first of these.
+        let (time_64, channel) = (time as u64, share.channel as u64);
+        let row = (p.inputs * S::BYTES) as u64;
+        let early = p.before + (time_64 * p.channels as u64 + channel) * row + within;
+        let behind = time_64.wrapping_sub(p.kept as u64).wrapping_mul(p.time_stride);
+        let late = (p.samples + channel * p.channel_stride + within).wrapping_add(behind);
+        let strides = [p.channels * p.inputs * S::BYTES, p.time_stride as u32];
+        let kept = p.kept.saturating_sub(time);
+        let mut tap = 0;
+        while tap < p.taps {
+            let before = tap * p.factor;
+            let weights = p.weights + 4 * (residue + before) as u64;
+            let mut words = [0; R];
+            each!(e < R, of 16 {
+                let step = before + ((e as u32) << apart);
+                let (base, stride) = if step < kept { (early, strides[0]) } else { (late, strides[1]) };
+                // SAFETY: the parameters are as declared.
+                words[e] = unsafe { S::load_global(base.wrapping_add(step as u64 * stride as u64)) };
+            });
+            each!(e < R, of 16 {
+                // SAFETY: the parameters are as declared.
+                let w = unsafe { f32::from_bits(load_global(weights + 4 * ((e as u64) << apart))) };
+                let x = S::decode(words[e], p.encoding);
+                let sum = points[e];
+                points[e] = if tap == 0 {
+                    [w.mul(x[0]), w.mul(x[1])]
+                } else {
+                    [w.fma(x[0], sum[0]), w.fma(x[1], sum[1])]
+                };
+            });
+            tap += 1;
+        }
+    }
+}
