@@ -37,7 +37,7 @@ use crate::{
         common::{
             add_halves, barrier, block, blocks, dynamic_shared, fma_f32, fma_halves, halves, lane,
             load_global, load_global_2, load_global_4, load_global_8, load_shared, load_shared_2,
-            load_shared_4, load_shared_8, load_shared_16, mul_halves, neg_halves, prmt,
+            load_shared_4, load_shared_8, load_shared_16, mul_halves, neg_halves, opaque, prmt,
             store_global, store_global_4, store_global_16, store_shared_4, store_shared_8, thread,
             threads, warp_barrier,
         },
@@ -81,19 +81,30 @@ stamp! {
     beamform_grid_mma_4x4: 4, 4;
 }
 
-/// A step of an item, which is a channel, a part of the columns and a block of times.
-#[derive(Clone, Copy)]
-struct Step {
-    item: u32,
+/// A channel, a part of the columns and a block of times: an item.
+struct Item {
     channel: u32,
     part: u32,
     /// Number of the block of times.
     number: u32,
+}
+
+impl Item {
+    #[inline(always)]
+    fn new(p: &GridMma, index: u32) -> Self {
+        let (rest, number) = (index / divisor(p.blocks), index % divisor(p.blocks));
+        Self { channel: rest / divisor(p.parts), part: rest % divisor(p.parts), number }
+    }
+}
+
+/// A step of an item.
+#[derive(Clone, Copy)]
+struct Step {
+    item: u32,
     /// First time, and group of polarisations.
     time: u32,
     group: u32,
-    /// End of the item's times, and of those whose steps are summed.
-    end: u32,
+    /// End of the times of the item that are summed.
     stop: u32,
 }
 
@@ -101,15 +112,14 @@ impl Step {
     /// First step of an item; one that has none stops where it begins.
     #[inline(always)]
     fn first(p: &GridMma, item: u32) -> Self {
-        let (rest, number) = (item / divisor(p.blocks), item % divisor(p.blocks));
-        let (channel, part) = (rest / divisor(p.parts), rest % divisor(p.parts));
+        let number = item % divisor(p.blocks);
         let full = p.first_times + number * p.block_times;
         let time = if number == 0 { 0 } else { full - p.block_times };
         let end = if full < p.times { full } else { p.times };
         let times = DEPTH / divisor(p.together);
         let whole = time + (end - time) / divisor(times) * times;
         let stop = if number < p.complete || p.flush != 0 { end } else { whole };
-        Self { item, channel, part, number, time, group: 0, end, stop }
+        Self { item, time, group: 0, stop }
     }
 
     /// This step, or the first of the next item below `last` that has one.
@@ -164,16 +174,15 @@ unsafe fn beams<const ROWS: usize, const EIGHTS: usize>(p: &GridMma) {
         let alone = p.stages != 2 || p.buffers != 2;
         let mut turn = 0;
         while item < last {
-            let here = Step::first(p, item);
-            let mut sums = of.begin(p, &here);
+            let mut sums = of.begin(p, &Item::new(p, item));
             while next.item == item {
-                let step = next;
-                next = step.next(p, last);
+                let group = next.group;
+                next = next.next(p, last);
                 let (stage, buffer) = of.places(p, turn);
                 if p.stages == 2 && next.item < last {
                     of.copy(p, &next, stage ^ 1);
                 }
-                of.rows(p, &step, stage, buffer);
+                of.rows(p, &Item::new(p, opaque(item)), group, stage, buffer);
                 cp_async_wait::<0>();
                 barrier();
                 if p.stages != 2 && next.item < last {
@@ -187,7 +196,8 @@ unsafe fn beams<const ROWS: usize, const EIGHTS: usize>(p: &GridMma) {
                 turn ^= 1;
             }
             let (_, buffer) = of.places(p, turn ^ 1);
-            of.finish(p, &here, &sums, buffer);
+            // Computed anew: kept, it would take the registers of sums.
+            of.finish(p, &Item::new(p, opaque(item)), &sums, buffer);
             if alone {
                 barrier();
             }
@@ -245,6 +255,7 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     /// Begins to copy the samples of a step to a stage: a warp for each value of `s`.
     #[inline(always)]
     unsafe fn copy(&self, p: &GridMma, step: &Step, stage: u32) {
+        let channel = Item::new(p, step.item).channel;
         let zero = if p.encoding == raw::NIBBLES_OFFSET { 0x8888_8888 } else { 0 };
         let pitch = row_pitch(p.row_bytes);
         let mut s = self.warp;
@@ -256,12 +267,12 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
             } else {
                 (p.samples, time - p.carried_times)
             };
-            let row = (time_there as u64 * p.channels as u64 + step.channel as u64)
+            let row = (time_there as u64 * p.channels as u64 + channel as u64)
                 * (p.groups * p.together) as u64
                 + polarisation as u64;
             let from = from + row * p.row_bytes as u64;
             let to = self.room.samples.at(self.base, stage) + s * pitch;
-            let (there, wide) = (time < step.end, p.aligned != 0);
+            let (there, wide) = (time < step.stop, p.aligned != 0);
             let each = if wide { 16 } else { 1 };
             let mut byte = each * self.lane;
             while byte < p.row_bytes {
@@ -285,11 +296,11 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
 
     /// `H` of the warp's rows, of all columns of the block.
     #[inline(always)]
-    unsafe fn rows(&self, p: &GridMma, step: &Step, stage: u32, buffer: u32) {
+    unsafe fn rows(&self, p: &GridMma, item: &Item, group: u32, stage: u32, buffer: u32) {
         let samples = self.room.samples.at(self.base, stage)
             + self.eighth * row_pitch(p.row_bytes);
-        let polarisation = step.group * p.together + self.eighth % divisor(p.together);
-        let stream = step.channel * p.groups * p.together + polarisation;
+        let polarisation = group * p.together + self.eighth % divisor(p.together);
+        let stream = item.channel * p.groups * p.together + polarisation;
         let mut m = self.warp;
         while m < p.rows {
             let row = stream as u64 * p.rows as u64 + m as u64;
@@ -306,7 +317,7 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
             let to = buffer + m / 8 * 512 + m % 8 * 64 + self.quarter * 16;
             let mut tile = 0;
             while tile < p.tiles {
-                let of = step.part * p.tiles + tile;
+                let of = item.part * p.tiles + tile;
                 let twiddles = self.room.twiddles.at(self.base, of) + 16 * self.lane;
                 let slot = slot_pitch(ROWS as u32) * (tile * SLOTS + self.eighth);
                 // SAFETY: a tile's fragments, and the room of its columns.
@@ -384,7 +395,7 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
 
     /// Address of the lane's sums of an item that is not complete.
     #[inline(always)]
-    fn kept(&self, p: &GridMma, item: &Step, sums: u64) -> u64 {
+    fn kept(&self, p: &GridMma, item: &Item, sums: u64) -> u64 {
         let warp = (item.channel * p.parts + item.part) * self.warps + self.warp;
         let of_warp = (COLUMNS * ROWS * 2) as u64;
         sums + 16 * (warp as u64 * of_warp * 32 + self.lane as u64)
@@ -392,7 +403,7 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
 
     /// Sums that an item begins with.
     #[inline(always)]
-    unsafe fn begin(&self, p: &GridMma, item: &Step) -> Sums<ROWS> {
+    unsafe fn begin(&self, p: &GridMma, item: &Item) -> Sums<ROWS> {
         let mut sums = [[[[0; 4]; 2]; ROWS]; COLUMNS];
         if item.number == 0 && p.continues != 0 {
             let kept = self.kept(p, item, p.before);
@@ -412,7 +423,7 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
 
     /// Beams of a complete item, or sums of another.
     #[inline(always)]
-    unsafe fn finish(&self, p: &GridMma, item: &Step, sums: &Sums<ROWS>, buffer: u32) {
+    unsafe fn finish(&self, p: &GridMma, item: &Item, sums: &Sums<ROWS>, buffer: u32) {
         if item.number >= p.complete {
             let kept = self.kept(p, item, p.after);
             each!(column < COLUMNS, of 4 {
@@ -512,17 +523,19 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
 
     /// Powers of the columns: a lane has `p` and `2M - p`, the first 0 and `M`.
     #[inline(always)]
-    unsafe fn powers(&self, p: &GridMma, item: &Step, first: u32) {
-        if self.lane >= p.rows {
+    unsafe fn powers(&self, p: &GridMma, item: &Item, first: u32) {
+        // Unknown to be the lane of before: lanes that have none stay at the same barriers.
+        let lane = opaque(self.lane);
+        if lane >= p.rows {
             return;
         }
-        let lags = if self.lane == 0 { first + 32 * p.rows } else { first };
+        let lags = if lane == 0 { first + 32 * p.rows } else { first };
         let (mut even, mut odd) = ([0.0_f32; COLUMNS], [0.0_f32; COLUMNS]);
         let mut lag = 0;
         while lag < p.rows {
             // SAFETY: turns of a lag, and its sums.
             let ([cosine, sine], a, b) = unsafe {
-                let turn = load_global_2(p.turns + 8 * (32 * lag + self.lane) as u64);
+                let turn = load_global_2(p.turns + 8 * (32 * lag + lane) as u64);
                 let address = lags + 32 * lag;
                 (turn.map(f32::from_bits), load_shared_4(address), load_shared_4(address + 16))
             };
@@ -545,15 +558,15 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
             let of = Group(group + column as u32).column(axis, slot % SLOTS >= GROUPS);
             if let Some(q) = of {
                 let (a, b) = (even[column], odd[column]);
-                let (powers, other) = if self.lane == 0 {
+                let (powers, other) = if lane == 0 {
                     ([a, b], p.rows)
                 } else {
-                    ([a + b, a - b], 2 * p.rows - self.lane)
+                    ([a + b, a - b], 2 * p.rows - lane)
                 };
                 let row = beams + (2 * p.rows * q) as u64;
                 // SAFETY: beams that no other lane stores.
                 unsafe {
-                    store_power(p, row + self.lane as u64, powers[0], gain);
+                    store_power(p, row + lane as u64, powers[0], gain);
                     store_power(p, row + other as u64, powers[1], gain);
                 }
             }
