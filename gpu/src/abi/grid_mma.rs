@@ -302,8 +302,7 @@ mod tests {
     fn fragments_of_factors_are_those_of_products() {
         use crate::tile::fragment;
         for index in 0..TWIDDLE_BYTES / 2 {
-            let (half, word, lane, step) =
-                (index % 2, index / 2 % 4, index / 8 % 32, index / 256);
+            let (half, word, lane, step) = (index % 2, index / 2 % 4, index / 8 % 32, index / 256);
             let element = fragment::a(lane, word, 2 * half);
             let (group, place, sine) = twiddle(index);
             assert_eq!(element.row, group + if sine { GROUPS } else { 0 });

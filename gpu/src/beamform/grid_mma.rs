@@ -101,6 +101,8 @@ impl Item {
 #[derive(Clone, Copy)]
 struct Step {
     item: u32,
+    channel: u32,
+    part: u32,
     /// First time, and group of polarisations.
     time: u32,
     group: u32,
@@ -112,14 +114,13 @@ impl Step {
     /// First step of an item; one that has none stops where it begins.
     #[inline(always)]
     fn first(p: &GridMma, item: u32) -> Self {
-        let number = item % divisor(p.blocks);
+        let Item { channel, part, number } = Item::new(p, item);
         let full = p.first_times + number * p.block_times;
         let time = if number == 0 { 0 } else { full - p.block_times };
         let end = if full < p.times { full } else { p.times };
-        let times = DEPTH / divisor(p.together);
-        let whole = time + (end - time) / divisor(times) * times;
+        let whole = time + ((end - time) & !(step_times(p) - 1));
         let stop = if number < p.complete || p.flush != 0 { end } else { whole };
-        Self { item, time, group: 0, stop }
+        Self { item, channel, part, time, group: 0, stop }
     }
 
     /// This step, or the first of the next item below `last` that has one.
@@ -137,10 +138,16 @@ impl Step {
         self.group += 1;
         if self.group == p.groups {
             self.group = 0;
-            self.time += DEPTH / divisor(p.together);
+            self.time += step_times(p);
         }
         self.seek(p, last)
     }
+}
+
+/// Times of a step.
+#[inline(always)]
+fn step_times(p: &GridMma) -> u32 {
+    DEPTH >> (p.together - 1)
 }
 
 /// A warp's part of a block.
@@ -176,13 +183,13 @@ unsafe fn beams<const ROWS: usize, const EIGHTS: usize>(p: &GridMma) {
         while item < last {
             let mut sums = of.begin(p, &Item::new(p, item));
             while next.item == item {
-                let group = next.group;
-                next = next.next(p, last);
+                let step = next;
+                next = step.next(p, last);
                 let (stage, buffer) = of.places(p, turn);
                 if p.stages == 2 && next.item < last {
                     of.copy(p, &next, stage ^ 1);
                 }
-                of.rows(p, &Item::new(p, opaque(item)), group, stage, buffer);
+                of.rows(p, &step, stage, buffer);
                 cp_async_wait::<0>();
                 barrier();
                 if p.stages != 2 && next.item < last {
@@ -215,12 +222,7 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
             lane: lane(),
             eighth: lane() / 4,
             quarter: lane() % 4,
-            room: Room::new(
-                ROWS as u32,
-                [p.tiles, p.parts],
-                p.row_bytes,
-                [p.stages, p.buffers],
-            ),
+            room: Room::new(ROWS as u32, [p.tiles, p.parts], p.row_bytes, [p.stages, p.buffers]),
             base: dynamic_shared(),
         }
     }
@@ -255,19 +257,18 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     /// Begins to copy the samples of a step to a stage: a warp for each value of `s`.
     #[inline(always)]
     unsafe fn copy(&self, p: &GridMma, step: &Step, stage: u32) {
-        let channel = Item::new(p, step.item).channel;
         let zero = if p.encoding == raw::NIBBLES_OFFSET { 0x8888_8888 } else { 0 };
         let pitch = row_pitch(p.row_bytes);
         let mut s = self.warp;
         while s < DEPTH {
-            let time = step.time + s / divisor(p.together);
-            let polarisation = step.group * p.together + s % divisor(p.together);
+            let time = step.time + (s >> (p.together - 1));
+            let polarisation = step.group * p.together + (s & (p.together - 1));
             let (from, time_there) = if time < p.carried_times {
                 (p.carried, time)
             } else {
                 (p.samples, time - p.carried_times)
             };
-            let row = (time_there as u64 * p.channels as u64 + channel as u64)
+            let row = (time_there as u64 * p.channels as u64 + step.channel as u64)
                 * (p.groups * p.together) as u64
                 + polarisation as u64;
             let from = from + row * p.row_bytes as u64;
@@ -296,11 +297,10 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
 
     /// `H` of the warp's rows, of all columns of the block.
     #[inline(always)]
-    unsafe fn rows(&self, p: &GridMma, item: &Item, group: u32, stage: u32, buffer: u32) {
-        let samples = self.room.samples.at(self.base, stage)
-            + self.eighth * row_pitch(p.row_bytes);
-        let polarisation = group * p.together + self.eighth % divisor(p.together);
-        let stream = item.channel * p.groups * p.together + polarisation;
+    unsafe fn rows(&self, p: &GridMma, step: &Step, stage: u32, buffer: u32) {
+        let samples = self.room.samples.at(self.base, stage) + self.eighth * row_pitch(p.row_bytes);
+        let polarisation = step.group * p.together + (self.eighth & (p.together - 1));
+        let stream = step.channel * p.groups * p.together + polarisation;
         let mut m = self.warp;
         while m < p.rows {
             let row = stream as u64 * p.rows as u64 + m as u64;
@@ -317,7 +317,7 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
             let to = buffer + m / 8 * 512 + m % 8 * 64 + self.quarter * 16;
             let mut tile = 0;
             while tile < p.tiles {
-                let of = item.part * p.tiles + tile;
+                let of = step.part * p.tiles + tile;
                 let twiddles = self.room.twiddles.at(self.base, of) + 16 * self.lane;
                 let slot = slot_pitch(ROWS as u32) * (tile * SLOTS + self.eighth);
                 // SAFETY: a tile's fragments, and the room of its columns.

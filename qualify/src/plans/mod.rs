@@ -8,14 +8,23 @@ mod beamform;
 mod bits;
 mod channelise;
 mod correlate;
+mod grid;
 mod halves;
 mod planes;
 
 use std::{fmt, sync::Arc};
 
 use corrust_host::{
-    Devices, Encoding, Result, autocorrelate::Sums, beamform::Beams, channelise::Spectra,
-    correlate::Dump, device::Gpu, samples::Missing,
+    Devices, Encoding, Result,
+    autocorrelate::Sums,
+    beamform::{
+        Beams,
+        grid::{GridBeams, Kernel as GridKernel},
+    },
+    channelise::Spectra,
+    correlate::Dump,
+    device::Gpu,
+    samples::Missing,
 };
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 
@@ -26,6 +35,8 @@ pub enum Outcome {
     Dumps(Vec<Dump>),
     /// Beams of each call.
     Beams(Vec<Beams>),
+    /// Powers of beams on a grid of each call.
+    Powers(Vec<GridBeams>),
     /// Sums of an autocorrelator after each call.
     Sums(Vec<Sums>),
     /// Spectra of each call.
@@ -112,6 +123,10 @@ pub enum System {
     Planes,
     /// Beams.
     Beamform,
+    /// Powers of beams on a grid, by the exact kernel.
+    Grid,
+    /// Powers of beams on a grid, by tensor cores.
+    GridTensor,
     /// Sums at lags.
     Autocorrelate,
     /// Spectra.
@@ -120,14 +135,18 @@ pub enum System {
 
 impl System {
     /// Systems whose results are the same bits on every device.
-    pub const EXACT: [Self; 6] = [
+    pub const EXACT: [Self; 7] = [
         Self::Correlate,
         Self::CorrelateBits,
         Self::Planes,
         Self::Beamform,
+        Self::Grid,
         Self::Autocorrelate,
         Self::Channelise,
     ];
+
+    /// Systems whose results are floats within a bound, the same bits whenever a device makes them again.
+    pub const BOUNDED: [Self; 2] = [Self::CorrelateHalves, Self::GridTensor];
 
     /// Names of the kernels that plans of the system may ask for, `auto` among them; none where there is no choice.
     pub fn kernels(self) -> Vec<&'static str> {
@@ -143,6 +162,8 @@ impl System {
             Self::CorrelateHalves => takes(Encoding::Cf16),
             Self::Planes => Vec::new(),
             Self::Beamform => beamform::Kernel::ALL.iter().map(|kernel| kernel.name()).collect(),
+            Self::Grid => vec!["exact"],
+            Self::GridTensor => vec!["tensor"],
             Self::Autocorrelate => {
                 autocorrelate::Kernel::ALL.iter().map(|kernel| kernel.name()).collect()
             }
@@ -161,6 +182,8 @@ impl fmt::Display for System {
             Self::CorrelateHalves => "correlate cf16",
             Self::Planes => "planes of bits",
             Self::Beamform => "beamform",
+            Self::Grid => "grid beams",
+            Self::GridTensor => "grid beams on tensor cores",
             Self::Autocorrelate => "autocorrelate",
             Self::Channelise => "channelise",
         })
@@ -192,10 +215,18 @@ pub struct Plan(Box<dyn Run>);
 impl Plan {
     /// A plan of any system.
     pub fn any(seed: u64, scale: Scale) -> Self {
-        use System::{Autocorrelate, Beamform, Channelise, Correlate, CorrelateBits, Planes};
+        use System::{Autocorrelate, Beamform, Channelise, Correlate, CorrelateBits, Grid, Planes};
         let mut random = StdRng::seed_from_u64(seed);
-        let systems =
-            [Correlate, Correlate, CorrelateBits, Planes, Beamform, Autocorrelate, Channelise];
+        let systems = [
+            Correlate,
+            Correlate,
+            CorrelateBits,
+            Planes,
+            Beamform,
+            Grid,
+            Autocorrelate,
+            Channelise,
+        ];
         let system = one(&mut random, &systems);
         Self::made(system, None, &mut random, scale)
     }
@@ -215,6 +246,8 @@ impl Plan {
             System::CorrelateHalves => Box::new(halves::Plan::new(random, scale, named(kernel))),
             System::Planes => Box::new(planes::Plan::new(random, scale)),
             System::Beamform => Box::new(beamform::Plan::new(random, scale, named(kernel))),
+            System::Grid => Box::new(grid::Plan::new(random, scale, GridKernel::Exact)),
+            System::GridTensor => Box::new(grid::Plan::new(random, scale, GridKernel::Tensor)),
             System::Autocorrelate => {
                 Box::new(autocorrelate::Plan::new(random, scale, named(kernel)))
             }

@@ -9,7 +9,7 @@ use std::{
 
 use corrust::{
     Beamformer, Device, Devices, Encoding, Error, Layout, Result,
-    beamform::{Beams, Kernel, Rounding, Shape, useful_operations},
+    beamform::{Beams, Kernel, Rounding, Shape, grid, useful_operations},
     channelise::SpectrumEncoding,
     correlate,
     device::Gpu,
@@ -97,6 +97,10 @@ pub struct BeamOptions {
     /// Powers of beams on a grid as float16
     #[arg(long, requires = "grid")]
     pub half: bool,
+    /// Kernel of beams on a grid: auto (tensor of integers on a GPU, else exact), exact (f32, the same bits on every
+    /// device), tensor (tensor cores, relative error of at most 2e-3)
+    #[arg(long, value_name = "KERNEL", requires = "grid", default_value_t)]
+    pub grid_kernel: grid::Kernel,
     /// NumPy file to write, - for the standard output; a filterbank file, whose name ends in .fil; GUPPI RAW, .raw; VDIF, .vdif;
     /// or udp://ADDR, where frames of VDIF are sent to
     #[arg(short, long, value_name = "J.npy", value_parser = output())]
@@ -216,7 +220,7 @@ impl Args {
         let Self { voltages: path, beams, .. } = self;
         if self.kernel != Kernel::Auto {
             return Err(Error::invalid(format!(
-                "kernel {} with --grid: expected auto, as beams on a grid have one kernel",
+                "kernel {} with --grid: expected auto, and --grid-kernel for beams on a grid",
                 self.kernel
             )));
         }
@@ -239,7 +243,7 @@ impl Args {
         let times = voltages.shape()[0] as u64;
         let step = beams.scaling.integrate.map_or(1, NonZeroU64::get);
         let plan = Dishes::read(dishes)?.builder(path, streams)?;
-        let plan = plan.encoding(encoding).half(beams.half);
+        let plan = plan.encoding(encoding).half(beams.half).kernel(beams.grid_kernel);
         let plan = plan.integrate(usize::try_from(step).unwrap_or(usize::MAX));
         let gpu = match &self.device.open()?[..] {
             [] => None,
@@ -587,7 +591,7 @@ fn voltage_shape(shape: &Shape) -> correlate::Shape {
 }
 
 /// Endings of the names of filterbank files, of NumPy files, of GUPPI RAW and of VDIF, and the start of addresses that frames are sent to.
-const FIL: &str = "fil";
+pub const FIL: &str = "fil";
 const NPY: &str = "npy";
 const RAW: &str = "raw";
 const VDIF: &str = "vdif";

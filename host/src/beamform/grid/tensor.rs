@@ -176,7 +176,8 @@ impl Tensor {
             .chunks_exact(of_channel)
             .map(|weights| {
                 let parts = weights.iter().flat_map(|weight| [weight.re.abs(), weight.im.abs()]);
-                exponent(parts.fold(0.0, f32::max)) + if encoding == Encoding::Cf16 { HALVES } else { 0 }
+                exponent(parts.fold(0.0, f32::max))
+                    + if encoding == Encoding::Cf16 { HALVES } else { 0 }
             })
             .collect();
         if self.continues {
@@ -193,7 +194,11 @@ impl Tensor {
                 let dish = if n < pitch { self.cells[m * pitch + n] } else { NONE };
                 let dish = (dish != NONE).then_some(dish as usize)?;
                 let part = |part: f32| u32::from(f16::from_f32(part * scale).to_bits());
-                Some([(dish * encoding.bytes()) as u32, part(weights[dish].re), part(weights[dish].im)])
+                Some([
+                    (dish * encoding.bytes()) as u32,
+                    part(weights[dish].re),
+                    part(weights[dish].im),
+                ])
             };
             for (m, pair) in (0..self.shape.rows)
                 .flat_map(|m| (0..self.launch.pairs()).map(move |pair| (m, pair)))
@@ -273,11 +278,7 @@ impl Tensor {
     fn carry(&mut self, piece: &Samples<'_>, times: Range<usize>, kept: usize) -> Result<()> {
         let (address, stream) = piece.on_device();
         let row = self.shape.bytes_per_time();
-        let rows = Rows {
-            from: times.start * row,
-            to: kept * row,
-            ..Rows::one(times.len() * row)
-        };
+        let rows = Rows { from: times.start * row, to: kept * row, ..Rows::one(times.len() * row) };
         if !times.is_empty() {
             // SAFETY: times of the piece, fewer than a step's with those that are kept.
             unsafe { self.gpu.copy_rows(stream, self.carried.address(), address, &rows)? };
