@@ -19,7 +19,7 @@ Examples
 np.complex128(200+0j)
 """
 
-from ._calls import autocorrelate, baseline, beamform, channelise, correlate, observe, progress_bar
+from ._calls import autocorrelate, baseline, beamform, channelise, correlate, grid_beams, observe, progress_bar
 from ._corrust import (
     DROP,
     Autocorrelator,
@@ -28,6 +28,7 @@ from ._corrust import (
     Correlator,
     DeviceArray,
     Folding,
+    GridBeamformer,
     Photons,
     Recording,
     __version__,
@@ -62,6 +63,7 @@ __all__ = [
     "DeviceArray",
     "Dump",
     "Folding",
+    "GridBeamformer",
     "Photons",
     "Recording",
     "Spectra",
@@ -77,6 +79,7 @@ __all__ = [
     "devices",
     "fit",
     "fit_rics",
+    "grid_beams",
     "kurtosis",
     "kurtosis_flags",
     "observe",

@@ -313,7 +313,7 @@ impl Channeliser {
     /// Replaces the gains for the spectra to come: ``[input, channel]``, or what broadcasts to it.
     fn set_gains(&self, py: Python<'_>, gains: &Bound<'_, PyAny>) -> PyResult<()> {
         let Shape { inputs, channels, .. } = self.shape;
-        let gains = numbers::<Complex<f32>>("gains", gains, Some([inputs, channels]))?;
+        let gains = numbers::<Complex<f32>>("gains", gains, Some(&[inputs, channels]))?;
         self.plan.with(py, |plan| Ok(compute(|| plan.set_gains(&gains))?))
     }
 

@@ -455,10 +455,10 @@ fn stokes_parameters_are_those_of_the_single_commands() {
 /// Raw voltages become channels, subchannels, visibilities and beams on a grid, in one plan.
 #[test]
 fn raw_voltages_become_beams_on_a_grid() {
-    for (device, kernel) in [("cpu", "auto"), ("sim", "exact"), ("sim", "tensor")] {
+    for (device, kernel) in [("cpu", "auto"), ("sim", "tensor")] {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let simulate = "simulate -o scan.vdif --raw --inputs 6 --times 32000 --sources 1";
+        let simulate = "simulate -o scan.vdif --raw --inputs 6 --times 8000 --sources 1";
         done(folder, &format!("{simulate} --rate 32e6"));
         fs::write(folder.join("array.json"), ARRAY.replace("1e6", "500e3")).unwrap();
         // Three dishes of two polarisations.

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! 1. *Weigh*: f16 `W x` of f16 weights, rounded to nearest at each product and sum.
-//! 2. *Rows*: real products of f16 cosines and sines of a pair `q`, `2N - q` ([`Group`]), summed in f32; `H` of both by
-//!    a sum and a difference, rounded to f16.
+//! 2. *Rows*: real products of f16 cosines and sines of a pair `q`, `2N - q` ([`Group`]), whose sums are rounded to f16 after
+//!    16 places and after all; `H` of both by a sum and a difference, rounded to f16. Weights are at most 1, so that no
+//!    value is beyond f16: those of `ci8` are below `32 * 2 * 128`; samples of `cf16` are multiplied by `2^-7`.
 //! 3. *Gram*: products of the `H` of a column, real parts and imaginary parts as rows of one matrix, summed over `s` in f32
 //!    by the tensor cores. Products of rows that are equally far apart have one sum: tiles of 8 x 8 of the same
 //!    distance are added into one.

@@ -17,7 +17,11 @@
 //!
 //! Of 24 x 24 dishes a time and polarisation takes 18 products of `m16n8k16` and 18 of `m16n8k8` for rows, and 36 of
 //! `m16n8k16` for sums: 63 of 2048 multiply-adds, where transforms to all beams by products of real matrices take 162.
-//! Bound by the tensor cores and the schedulers about alike: 350 instructions of a warp for each.
+//! Measured on an H100 (docs/grid-beams.md): schedulers issue in 47 % of the cycles, tensor cores are busy in 25 %, shared
+//! memory in 62 %. Bound by latency: three warps of a scheduler wait for results of fixed latency and for shared memory.
+//!
+//! Tried and lost: f32 sums of rows, which take a conversion for each two values and eight registers more (1.88 ms in
+//! place of 1.73 ms); one row at a time (1.73 ms in place of 1.70 ms).
 //!
 //! Sources: "CHORD FRB beamformer" (kotekan, `julia/docs`) for the definition; powers as transforms of correlations are
 //! Wiener and Khinchin's theorem.
@@ -37,12 +41,13 @@ use crate::{
         common::{
             add_halves, barrier, block, blocks, dynamic_shared, fma_f32, fma_halves, halves, lane,
             load_global, load_global_2, load_global_4, load_global_8, load_shared, load_shared_2,
-            load_shared_4, load_shared_8, load_shared_16, mul_halves, neg_halves, opaque, prmt,
-            store_global, store_global_4, store_global_16, store_shared_4, store_shared_8, thread,
-            threads, warp_barrier,
+            load_shared_4, load_shared_8, load_shared_16, lop3, mul_halves, neg_halves, opaque,
+            prmt, store_global, store_global_4, store_global_16, store_shared_4, store_shared_8,
+            thread, threads, warp_barrier,
         },
         sm_80::{
-            cp_async_commit, cp_async_wait, cp_async_whole_16, mma_m16n8k8_f16, mma_m16n8k16_f16,
+            cp_async_commit, cp_async_wait, cp_async_whole_16, mma_m16n8k8_halves,
+            mma_m16n8k16_f16, mma_m16n8k16_halves,
         },
     },
     tile::divisor,
@@ -303,9 +308,14 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
         let stream = step.channel * p.groups * p.together + polarisation;
         let mut m = self.warp;
         while m < p.rows {
-            let row = stream as u64 * p.rows as u64 + m as u64;
-            let pairs = p.pairs + 16 * (row * 4 * EIGHTS as u64 + self.quarter as u64);
-            // SAFETY: a row's pairs, and samples of the stage.
+            // Two rows together read a tile's fragments once; the second may be none.
+            let other = m + self.warps;
+            let rows = [m, if other < p.rows { other } else { m }];
+            let pairs = map!(rows, of 2 to 0_u64, |m| {
+                let row = stream as u64 * p.rows as u64 + m as u64;
+                p.pairs + 16 * (row * 4 * EIGHTS as u64 + self.quarter as u64)
+            });
+            // SAFETY: the rows' pairs, and samples of the stage.
             let fragments = unsafe {
                 match p.encoding {
                     raw::I8 => self.weigh::<{ raw::I8 }>(p, pairs, samples),
@@ -314,50 +324,64 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
                     _ => self.weigh::<{ raw::NIBBLES_OFFSET }>(p, pairs, samples),
                 }
             };
-            let to = buffer + m / 8 * 512 + m % 8 * 64 + self.quarter * 16;
+            let to = map!(rows, of 2, |m| buffer + m / 8 * 512 + m % 8 * 64 + self.quarter * 16);
             let mut tile = 0;
             while tile < p.tiles {
                 let of = step.part * p.tiles + tile;
                 let twiddles = self.room.twiddles.at(self.base, of) + 16 * self.lane;
                 let slot = slot_pitch(ROWS as u32) * (tile * SLOTS + self.eighth);
-                // SAFETY: a tile's fragments, and the room of its columns.
-                unsafe {
-                    let products = multiply(twiddles, &fragments);
-                    let [plus, minus] = if of == 0 {
-                        each_alone(&products, self.eighth == 0)
-                    } else {
-                        mirrored(&products)
-                    };
-                    store_shared_4(to + slot, plus);
-                    store_shared_4(to + slot + GROUPS * slot_pitch(ROWS as u32), minus);
-                }
+                // SAFETY: a tile's fragments.
+                let twiddles = unsafe {
+                    let rest = if EIGHTS > 2 { load_shared_4(twiddles + 512) } else { [0; 4] };
+                    [load_shared_4(twiddles), rest]
+                };
+                let alone = of == 0 && self.eighth == 0;
+                each!(row < 2, of 2 {
+                    if row == 0 || other < p.rows {
+                        let products = multiply(twiddles, &fragments[row]);
+                        let [plus, minus] = if of == 0 {
+                            each_alone(&products, alone)
+                        } else {
+                            mirrored(&products)
+                        };
+                        let slot = to[row] + slot;
+                        // SAFETY: the room of the tile's columns.
+                        unsafe {
+                            store_shared_4(slot, plus);
+                            store_shared_4(slot + GROUPS * slot_pitch(ROWS as u32), minus);
+                        }
+                    }
+                });
                 tile += 1;
             }
-            m += self.warps;
+            m += 2 * self.warps;
         }
     }
 
-    /// Fragments of weighted samples of a row's dishes.
+    /// Fragments of weighted samples of the dishes of two rows.
     #[inline(always)]
     unsafe fn weigh<const ENCODING: u32>(
         &self,
         p: &GridMma,
-        pairs: u64,
+        pairs: [u64; 2],
         samples: u32,
-    ) -> Fragments<EIGHTS> {
-        let mut fragments = [[[0; 2]; 2]; EIGHTS];
-        each!(eight < EIGHTS, of 4 {
-            // SAFETY: pairs of the row, and two dishes of a value of s.
-            let [offsets, re, im, _] = unsafe { load_global_4(pairs + 64 * eight as u64) };
-            each!(half < 2, of 2 {
-                let row = samples + half as u32 * 8 * row_pitch(p.row_bytes);
-                let [x, y] = unsafe {
-                    dishes::<ENCODING>(row + (offsets & 0xffff), row + (offsets >> 16))
-                };
-                fragments[eight][half] = [
-                    fma_halves(neg_halves(im), y, mul_halves(re, x)),
-                    fma_halves(re, y, mul_halves(im, x)),
-                ];
+    ) -> [Fragments<EIGHTS>; 2] {
+        let mut fragments = [[[[0; 2]; 2]; EIGHTS]; 2];
+        each!(row < 2, of 2 {
+            each!(eight < EIGHTS, of 4 {
+                // SAFETY: pairs of the row, and two dishes of a value of s.
+                let [offsets, re, im, _] =
+                    unsafe { load_global_4(pairs[row] + 64 * eight as u64) };
+                each!(half < 2, of 2 {
+                    let of = samples + half as u32 * 8 * row_pitch(p.row_bytes);
+                    let [x, y] = unsafe {
+                        dishes::<ENCODING>(of + (offsets & 0xffff), of + (offsets >> 16))
+                    };
+                    fragments[row][eight][half] = [
+                        fma_halves(neg_halves(im), y, mul_halves(re, x)),
+                        fma_halves(re, y, mul_halves(im, x)),
+                    ];
+                });
             });
         });
         fragments
@@ -609,8 +633,9 @@ unsafe fn dishes<const ENCODING: u32>(first: u32, second: u32) -> [u32; 2] {
                 // A nibble in excess of 8 as the lowest of 1024, or sixteen times it in the next.
                 let both = load_shared_8(first) | load_shared_8(second) << 16;
                 let flip = if ENCODING == raw::NIBBLES { 0x0088_0088 } else { 0 };
-                let re = (both & 0x00f0_00f0) ^ (0x6400_6400 | flip & 0x00f0_00f0);
-                let im = (both & 0x000f_000f) ^ (0x6400_6400 | flip & 0x000f_000f);
+                // The bits of a mask, of which some are flipped, and 1024.
+                let re = lop3::<0x6a>(both, 0x00f0_00f0, 0x6400_6400 | flip & 0x00f0_00f0);
+                let im = lop3::<0x6a>(both, 0x000f_000f, 0x6400_6400 | flip & 0x000f_000f);
                 // 1/16 and -72; -1032.
                 [fma_halves(re, 0x2c00_2c00, 0xd480_d480), add_halves(im, 0xe408_e408)]
             }
@@ -627,27 +652,23 @@ fn finite(halves: u32) -> u32 {
     low | high
 }
 
-/// Products of a tile's cosines and sines, and weighted samples: `[half of a step][real, imaginary]`.
+/// Sums of a tile's cosines and sines times weighted samples, two values of `s` in a word:
+/// `[half of a step][real, imaginary][cosines, sines]`.
 #[inline(always)]
-unsafe fn multiply<const EIGHTS: usize>(
-    twiddles: u32,
+fn multiply<const EIGHTS: usize>(
+    [first, rest]: [[u32; 4]; 2],
     fragments: &Fragments<EIGHTS>,
-) -> [[[u32; 4]; 2]; 2] {
-    let mut products = [[[0; 4]; 2]; 2];
-    // SAFETY: the caller's promise.
-    let (first, rest) = unsafe {
-        let first = load_shared_4(twiddles);
-        (first, if EIGHTS > 2 { load_shared_4(twiddles + 512) } else { [0; 4] })
-    };
+) -> [[[u32; 2]; 2]; 2] {
+    let mut products = [[[0; 2]; 2]; 2];
     each!(half < 2, of 2 {
         each!(part < 2, of 2 {
             let sums = &mut products[half][part];
             let at = |eight: usize| fragments[if eight < EIGHTS { eight } else { 0 }][half][part];
-            mma_m16n8k16_f16(sums, first, [at(0), at(1)]);
+            mma_m16n8k16_halves(sums, first, [at(0), at(1)]);
             if EIGHTS == 3 {
-                mma_m16n8k8_f16(sums, [rest[0], rest[1]], at(2));
+                mma_m16n8k8_halves(sums, [rest[0], rest[1]], at(2));
             } else if EIGHTS == 4 {
-                mma_m16n8k16_f16(sums, rest, [at(2), at(3)]);
+                mma_m16n8k16_halves(sums, rest, [at(2), at(3)]);
             }
         });
     });
@@ -657,31 +678,31 @@ unsafe fn multiply<const EIGHTS: usize>(
 /// `H` of a tile's columns `q` and `2N - q`: fragments of real and imaginary parts, of the first half of a step and of
 /// the second.
 #[inline(always)]
-fn mirrored(products: &[[[u32; 4]; 2]; 2]) -> [[u32; 4]; 2] {
+fn mirrored(products: &[[[u32; 2]; 2]; 2]) -> [[u32; 4]; 2] {
     let mut fragments = [[0; 4]; 2];
     each!(half < 2, of 2 {
-        let [re, im] = products[half].map(|part| part.map(f32::from_bits));
-        fragments[0][2 * half] = halves(re[1] - im[3], re[0] - im[2]);
-        fragments[0][2 * half + 1] = halves(im[1] + re[3], im[0] + re[2]);
-        fragments[1][2 * half] = halves(re[1] + im[3], re[0] + im[2]);
-        fragments[1][2 * half + 1] = halves(im[1] - re[3], im[0] - re[2]);
+        let [[re, sine_re], [im, sine_im]] = products[half];
+        fragments[0][2 * half] = add_halves(re, neg_halves(sine_im));
+        fragments[0][2 * half + 1] = add_halves(im, sine_re);
+        fragments[1][2 * half] = add_halves(re, sine_im);
+        fragments[1][2 * half + 1] = add_halves(im, neg_halves(sine_re));
     });
     fragments
 }
 
 /// [`mirrored`] of the first tile, whose group 0 has two cosines.
 #[inline(always)]
-fn each_alone(products: &[[[u32; 4]; 2]; 2], alone: bool) -> [[u32; 4]; 2] {
+fn each_alone(products: &[[[u32; 2]; 2]; 2], alone: bool) -> [[u32; 4]; 2] {
     let mut fragments = mirrored(products);
-    each!(half < 2, of 2 {
-        let [re, im] = products[half].map(|part| part.map(f32::from_bits));
-        if alone {
-            fragments[0][2 * half] = halves(re[1], re[0]);
-            fragments[0][2 * half + 1] = halves(im[1], im[0]);
-            fragments[1][2 * half] = halves(re[3], re[2]);
-            fragments[1][2 * half + 1] = halves(im[3], im[2]);
-        }
-    });
+    if alone {
+        each!(half < 2, of 2 {
+            let [[re, other_re], [im, other_im]] = products[half];
+            fragments[0][2 * half] = re;
+            fragments[0][2 * half + 1] = im;
+            fragments[1][2 * half] = other_re;
+            fragments[1][2 * half + 1] = other_im;
+        });
+    }
     fragments
 }
 
