@@ -172,7 +172,7 @@ impl Channeliser {
         }
         let shape = builder.shape().map_err(Fault::from)?;
         if let Some(gains) = gains {
-            builder = builder.gains(&numbers("gains", gains, Some([inputs, channels]))?);
+            builder = builder.gains(&numbers("gains", gains, Some(&[inputs, channels]))?);
         }
         if let Some(rate) = rate.filter(|rate| !(*rate > 0.0 && rate.is_finite())) {
             return Err(value(format!("rate={rate}: expected raw samples a second, more than 0")));
