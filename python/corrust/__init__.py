@@ -19,7 +19,7 @@ Examples
 np.complex128(200+0j)
 """
 
-from ._calls import autocorrelate, baseline, beamform, channelise, correlate, observe, progress_bar
+from ._calls import autocorrelate, baseline, beamform, channelise, correlate, grid_beams, observe, progress_bar
 from ._corrust import (
     DROP,
     Autocorrelator,
@@ -28,6 +28,7 @@ from ._corrust import (
     Correlator,
     DeviceArray,
     Folding,
+    GridBeamformer,
     Photons,
     Recording,
     WeightedAutocorrelator,
@@ -65,6 +66,7 @@ __all__ = [
     "DeviceArray",
     "Dump",
     "Folding",
+    "GridBeamformer",
     "Photons",
     "Recording",
     "Spectra",
@@ -81,6 +83,7 @@ __all__ = [
     "devices",
     "fit",
     "fit_rics",
+    "grid_beams",
     "kurtosis",
     "kurtosis_flags",
     "lifetime_weights",

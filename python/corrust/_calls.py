@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._corrust import DROP, Autocorrelator, Beamformer, Channeliser, Correlator, DeviceArray, observe_plan, raw_shape
+from ._corrust import (
+    DROP,
+    Autocorrelator,
+    Beamformer,
+    Channeliser,
+    Correlator,
+    DeviceArray,
+    GridBeamformer,
+    observe_plan,
+    raw_shape,
+)
 from ._results import Beams, Dump, Spectra
 
 
@@ -147,6 +157,63 @@ def beamform(
         if shifts is not None:
             plan.set_shifts(shifts)
         return plan.beamform(voltages, missing=missing, device=on_device, out=out, stream=stream)
+
+
+def grid_beams(
+    voltages: Any,
+    rows: int,
+    columns: int,
+    places: Any = None,
+    *,
+    integrate: int = 1,
+    encoding: str = "ci4",
+    half: bool = False,
+    weights: Any = None,
+    gain: float = 1.0,
+    device: str = "auto",
+    kernel: str = "auto",
+    missing: Iterable[tuple[Any, ...]] | None = None,
+    stream: Any = None,
+) -> np.ndarray:
+    """Powers of all beams of dishes on a grid, of one array of voltages.
+
+    Parameters
+    ----------
+    voltages : array
+        ``[T, F, P, D]``, as of `GridBeamformer.beamform`. Times that do not fill a last block are left out.
+    rows, columns, places, integrate, encoding, half, weights, gain, device, kernel
+        As of `GridBeamformer`.
+    missing, stream
+        As of `GridBeamformer.beamform`.
+
+    Returns
+    -------
+    array
+        ``[F, T', 2 columns, 2 rows]``.
+
+    Examples
+    --------
+    >>> import numpy
+    >>> x = numpy.full((4, 1, 1, 6), 0x10, numpy.uint8)              # all 1, of 2 x 3 dishes
+    >>> float(grid_beams(x, 2, 3, integrate=4, device="cpu")[0, 0, 0, 0])
+    144.0
+    """
+    _, channels, polarisations, *_ = voltages.shape
+    with GridBeamformer(
+        rows,
+        columns,
+        places,
+        channels=channels,
+        polarisations=polarisations,
+        integrate=integrate,
+        encoding=encoding,
+        half=half,
+        weights=weights,
+        gain=gain,
+        device=device,
+        kernel=kernel,
+    ) as plan:
+        return plan.beamform(voltages, missing=missing, stream=stream)
 
 
 def channelise(

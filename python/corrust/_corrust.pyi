@@ -13,6 +13,7 @@ __all__ = [
     "Correlator",
     "Folding",
     "Beamformer",
+    "GridBeamformer",
     "Autocorrelator",
     "Channeliser",
     "Recording",
@@ -179,6 +180,36 @@ class Beamformer:
     def channels(self) -> int: ...
     @property
     def polarisations(self) -> int: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def kernel(self) -> str: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_exception: type[BaseException] | BaseException | TracebackType | None) -> None: ...
+
+@final
+class GridBeamformer:
+    def __new__(
+        cls,
+        rows: int,
+        columns: int,
+        places: Any = None,
+        channels: int = 1,
+        polarisations: int = 1,
+        integrate: int = 1,
+        encoding: str = "ci4",
+        half: bool = False,
+        weights: Any = None,
+        gain: float = 1.0,
+        device: str = "auto",
+        kernel: str = "auto",
+    ) -> Self: ...
+    def beamform(
+        self, voltages: Any, missing: Iterable[tuple[Any, ...]] | None = None, stream: Any = None
+    ) -> np.ndarray: ...
+    def finish(self) -> np.ndarray: ...
+    def set_weights(self, weights: Any) -> None: ...
+    def close(self) -> None: ...
     @property
     def device(self) -> str: ...
     @property

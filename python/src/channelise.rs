@@ -172,7 +172,7 @@ impl Channeliser {
         }
         let shape = builder.shape().map_err(Fault::from)?;
         if let Some(gains) = gains {
-            builder = builder.gains(&numbers("gains", gains, Some([inputs, channels]))?);
+            builder = builder.gains(&numbers("gains", gains, Some(&[inputs, channels]))?);
         }
         if let Some(rate) = rate.filter(|rate| !(*rate > 0.0 && rate.is_finite())) {
             return Err(value(format!("rate={rate}: expected raw samples a second, more than 0")));
@@ -313,7 +313,7 @@ impl Channeliser {
     /// Replaces the gains for the spectra to come: ``[input, channel]``, or what broadcasts to it.
     fn set_gains(&self, py: Python<'_>, gains: &Bound<'_, PyAny>) -> PyResult<()> {
         let Shape { inputs, channels, .. } = self.shape;
-        let gains = numbers::<Complex<f32>>("gains", gains, Some([inputs, channels]))?;
+        let gains = numbers::<Complex<f32>>("gains", gains, Some(&[inputs, channels]))?;
         self.plan.with(py, |plan| Ok(compute(|| plan.set_gains(&gains))?))
     }
 

@@ -19,6 +19,7 @@ mod error;
 mod fit;
 mod folding;
 mod fork;
+mod grid;
 mod held;
 mod images;
 mod iterators;
@@ -83,6 +84,7 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("DROP", corrust::correlate::DROP)?;
     module.add_class::<correlate::Correlator>()?;
     module.add_class::<beamform::Beamformer>()?;
+    module.add_class::<grid::GridBeamformer>()?;
     module.add_class::<autocorrelate::Autocorrelator>()?;
     module.add_class::<weighted::WeightedAutocorrelator>()?;
     module.add_class::<channelise::Channeliser>()?;

@@ -12,7 +12,7 @@ use crate::{
 pub fn numbers<T: numpy::Element + Copy>(
     name: &str,
     given: &Bound<'_, PyAny>,
-    shape: Option<[usize; 2]>,
+    shape: Option<&[usize]>,
 ) -> PyResult<Vec<T>> {
     refuse_masked(name, given)?;
     let py = given.py();

@@ -213,7 +213,18 @@ macro_rules! plan_methods {
                 self.plan.let_go();
                 Ok(())
             }
+        }
 
+        crate::plan::closing_methods!($class);
+    };
+}
+pub(crate) use plan_methods;
+
+/// Methods that every plan has, of those too whose calls leave nothing to wait for.
+macro_rules! closing_methods {
+    ($class:ident) => {
+        #[pymethods]
+        impl $class {
             /// Gives back the plan's memory; it can do no more. ``with`` does so at its end.
             fn close(&self, py: Python<'_>) -> PyResult<()> {
                 self.plan.close(py)
@@ -240,7 +251,7 @@ macro_rules! plan_methods {
         }
     };
 }
-pub(crate) use plan_methods;
+pub(crate) use closing_methods;
 
 /// Operations that a call does between two looks for signals: a tenth of a second or so.
 pub fn patience(gpus: &[Arc<dyn Gpu>]) -> f64 {

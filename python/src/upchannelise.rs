@@ -99,7 +99,7 @@ pub fn upchannelise<'py>(
         builder = builder.weights(&numbers::<f64>("weights", weights, None)?);
     }
     if let Some(gains) = gains {
-        builder = builder.gains(&numbers("gains", gains, Some([channels, factor]))?);
+        builder = builder.gains(&numbers("gains", gains, Some(&[channels, factor]))?);
     }
     let gpus = device::open(py, device)?;
     let builder = if gpus.is_empty() { builder.device(Device::Cpu) } else { builder.gpus(gpus) };

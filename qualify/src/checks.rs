@@ -83,7 +83,7 @@ pub fn kernels(
             let judged = match judged {
                 Some(judged) => judged,
                 // Floats of another device differ within their bound: the same device gives the same again.
-                None if system == System::CorrelateHalves => {
+                None if System::BOUNDED.contains(&system) => {
                     let again = plan.run(&subject.place())?;
                     match again.outcome == done.outcome {
                         true => Ok(()),
@@ -185,7 +185,7 @@ pub fn compare(plan: &Plan, place: &Place) -> Result<String, String> {
 /// Faults of the device.
 pub fn repeats(subject: &Subject, mut seen: impl FnMut(&str) -> Result<()>) -> Result<Finding> {
     let mut rows = Vec::new();
-    for system in System::EXACT.into_iter().chain([System::CorrelateHalves]) {
+    for system in System::EXACT.into_iter().chain(System::BOUNDED) {
         seen(&system.to_string())?;
         let plan = Plan::of(system, "auto", 5, subject.scale);
         let first = plan.run(&subject.place())?;

@@ -43,7 +43,7 @@ fn beams_on_a_grid_are_those_of_the_library() {
     fs::write(folder.join("dishes.json"), DISHES).unwrap();
     fs::write(folder.join("array.json"), ARRAY).unwrap();
     let run = "beamform x.npy --grid dishes.json --integrate 4";
-    for device in ["cpu", "sim"] {
+    for device in ["cpu", "sim --grid-kernel exact"] {
         let said = done(folder, &format!("{run} -o i.npy --device {device}"));
         assert!(said.contains("24 beams of 3 dishes on a grid of 3 x 2"), "{said}");
         assert!(said.contains("the last 3 of 23 times do not fill a block of 4"), "{said}");
@@ -101,6 +101,8 @@ fn bad_input_is_one_sentence() {
         ("-o i.vdif --array array.json", "powers are no VDIF"),
         ("-o i.npy --weights x.npy --shifts x.npy", "cannot be used with"),
         ("-o i.npy --kernel mma", "expected auto"),
+        ("-o i.npy --grid-kernel tensor", "kernel tensor on the CPU: expected auto or exact"),
+        ("-o i.npy --grid-kernel fast", "expected auto, exact or tensor"),
         ("-o i.npy --device sim,sim", "2 devices, expected one"),
     ] {
         let device = if options.contains("--device") { "" } else { "--device cpu" };

@@ -552,6 +552,68 @@ fn stokes_parameters_are_those_of_the_single_commands() {
     assert!(found.iter().any(|&value| value < 0));
 }
 
+/// Raw voltages become channels, subchannels, visibilities and beams on a grid, in one plan.
+#[test]
+fn raw_voltages_become_beams_on_a_grid() {
+    for (device, kernel) in [("cpu", "auto"), ("sim", "tensor")] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let simulate = "simulate -o scan.vdif --raw --inputs 6 --times 8000 --sources 1";
+        done(folder, &format!("{simulate} --rate 32e6"));
+        fs::write(folder.join("array.json"), ARRAY.replace("1e6", "500e3")).unwrap();
+        // Three dishes of two polarisations.
+        let dishes = r#"{"rows": 2, "columns": 3, "dishes": [[0, 0], [1, 1], [0, 2]],
+            "weights": [[1, 0], [0, -1], [0.5, 0.25]], "gain": 0.01}"#;
+        fs::write(folder.join("dishes.json"), dishes).unwrap();
+        plan(
+            folder,
+            &format!(
+                r#"
+[input]
+files = ["scan.vdif"]
+device = "{device}"
+channelise = {{ channels = 8, taps = 4, level = true }}
+upchannelise = {{ factor = 4, unit-noise = true }}
+[[visibilities]]
+output = "v.npy"
+integrate = 100
+[[grid]]
+dishes = "dishes.json"
+output = "i.npy"
+integrate = 7
+kernel = "{kernel}"
+[[grid]]
+dishes = "dishes.json"
+output = "h.npy"
+half = true
+integrate = 3
+kernel = "{kernel}"
+"#
+            ),
+        );
+        let dry = done(folder, "observe plan.toml --dry-run");
+        assert!(dry.contains("grid i.npy: at most"), "{dry}");
+        let said = done(folder, "observe plan.toml");
+        assert!(said.contains("grid i.npy: 24 beams, "), "{said}");
+        let device = format!("--device {device}");
+        done(
+            folder,
+            &format!("channelise scan.vdif -o x.npy --channels 8 --taps 4 --level {device}"),
+        );
+        done(folder, &format!("upchannelise x.npy -o y.npy --factor 4 --unit-noise {device}"));
+        done(folder, &format!("correlate y.npy -o v2.npy --integrate 100 {device}"));
+        // Polarisations have an axis of their own here.
+        let y: ndarray::Array4<i8> = ndarray_npy::read_npy(folder.join("y.npy")).unwrap();
+        let (times, channels, _, parts) = y.dim();
+        let by_dish = y.into_shape_with_order((times, channels, 2, 3, parts)).unwrap();
+        ndarray_npy::write_npy(folder.join("z.npy"), &by_dish).unwrap();
+        let grid = format!("beamform z.npy --grid dishes.json --grid-kernel {kernel} {device}");
+        done(folder, &format!("{grid} -o i2.npy --integrate 7"));
+        done(folder, &format!("{grid} -o h2.npy --integrate 3 --half"));
+        same(folder, &[("v.npy", "v2.npy"), ("i.npy", "i2.npy"), ("h.npy", "h2.npy")]);
+    }
+}
+
 #[test]
 fn the_example_is_a_plan() {
     let folder = recording("ci4");
@@ -635,6 +697,7 @@ fn plans_that_cannot_be_made_get_a_sentence() {
             "--input 6: expected one below 6",
         ),
         (&format!("{input}[[kurtosis]]\noutput = \"k.npy\"\ntimes = 15\n"), "16"),
+        (&format!("{input}[[grid]]\noutput = \"g.npy\"\n"), "--dishes"),
         (
             &format!(
                 "{input}[[beams]]\nweights = \"shifts.npy\"\nshifts = \"shifts.npy\"\noutput = \"b.npy\"\n"

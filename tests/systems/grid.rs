@@ -1,20 +1,23 @@
-//! Powers of beams of dishes on a grid: within bounds of the definition in f64, the same bits on every backend and however
-//! the stream is cut, and the array factor of a point source.
+//! Powers of beams of dishes on a grid: within bounds of the definition in f64, the same bits however the stream is cut,
+//! those of the exact kernel on every backend, and the array factor of a point source.
 //!
 //! A backend that is not there is skipped, saying so; naming it in `CORRUST_REQUIRE` turns that into a failure.
 
 use corrust::{
     Device, Encoding, GridBeamformer, Layout,
-    beamform::grid::{Builder, GridBeams, MAX_SIDE, Powers},
+    beamform::grid::{Builder, GridBeams, Kernel, MAX_SIDE, Powers},
     samples::{Missing, Samples},
 };
-use corrust_gpu::abi::grid::{THREADS, TILE, TOGETHER};
+use corrust_gpu::abi::{
+    grid::{THREADS, TILE, TOGETHER},
+    grid_mma::{EIGHT, EIGHTS},
+};
 use half::f16;
 use num_complex::Complex;
 use oracle::Case;
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 
-use crate::support::{conflicts, device, oracle::grid as oracle};
+use crate::support::{conflicts, device, oracle::grid as oracle, tier};
 
 const ENCODINGS: [Encoding; 4] =
     [Encoding::Ci4, Encoding::Ci8, Encoding::Ci4Offset, Encoding::Cf16];
@@ -51,6 +54,16 @@ fn sample(rng: &mut StdRng, encoding: Encoding, bytes: &mut Vec<u8>) -> [f64; 2]
 }
 
 fn random_input(rng: &mut StdRng, rows: usize, columns: usize, encoding: Encoding) -> Input {
+    random_input_of(rng, [rows, columns], encoding, [8, 5])
+}
+
+/// Random input of fewer times, and fewer times of a block, than these.
+fn random_input_of(
+    rng: &mut StdRng,
+    [rows, columns]: [usize; 2],
+    encoding: Encoding,
+    [most_times, most_block_times]: [usize; 2],
+) -> Input {
     let all = (0..rows).flat_map(|m| (0..columns).map(move |n| [m, n]));
     let mut places: Vec<_> = all.collect();
     if rng.random_ratio(2, 3) {
@@ -58,7 +71,8 @@ fn random_input(rng: &mut StdRng, rows: usize, columns: usize, encoding: Encodin
         places.truncate(rng.random_range(1..=places.len()));
     }
     let (channels, polarisations) = (rng.random_range(1..4), rng.random_range(1..3));
-    let (times, block_times) = (rng.random_range(1..8), rng.random_range(1..5));
+    let (times, block_times) =
+        (rng.random_range(1..most_times), rng.random_range(1..most_block_times));
     let (dishes, streams) = (places.len(), channels * polarisations);
     let mut bytes = Vec::new();
     let mut samples: Vec<_> =
@@ -171,6 +185,21 @@ fn sizes() -> Vec<[usize; 2]> {
     sizes
 }
 
+/// Relative error, root mean square over all beams. A half beyond the largest is infinite.
+fn error_of(found: &[f32], expected: &[f64], half: bool) -> f64 {
+    let power: f64 = expected.iter().map(|x| x * x).sum();
+    let mut error = 0.0;
+    for (&found, &expected) in found.iter().zip(expected) {
+        assert!(found >= 0.0);
+        if half && expected >= 65400.0 {
+            assert!(found >= 65200.0);
+            continue;
+        }
+        error += (f64::from(found) - expected).powi(2);
+    }
+    error.sqrt() / power.sqrt().max(f64::MIN_POSITIVE)
+}
+
 /// The CPU's powers are the definition's.
 #[test]
 fn powers_are_those_of_the_definition() {
@@ -181,20 +210,10 @@ fn powers_are_those_of_the_definition() {
     for (number, [rows, columns]) in extra.into_iter().enumerate() {
         let input = random_input(&mut rng, rows, columns, ENCODINGS[number % 4]);
         let expected = input.case.powers();
-        let power: f64 = expected.iter().map(|x| x * x).sum();
         for (half, bound) in [(false, 1e-6), (true, 5e-4)] {
             let mut plan = builder(&input, half).device(Device::Cpu).build().unwrap();
-            let mut found = powers(&input, &mut plan, Layout::Tcn, &[]);
-            // A half beyond the largest is infinite.
-            let mut error = 0.0;
-            for (found, &expected) in found.iter_mut().zip(&expected) {
-                if half && expected >= 65520.0 {
-                    assert!(*found >= 65504.0);
-                    continue;
-                }
-                error += (f64::from(*found) - expected).powi(2);
-            }
-            let error = error.sqrt() / power.sqrt();
+            let found = powers(&input, &mut plan, Layout::Tcn, &[]);
+            let error = error_of(&found, &expected, half);
             assert!(error <= bound, "{rows} x {columns} half {half}: {error}");
         }
     }
@@ -208,7 +227,7 @@ fn same_bits(device: Device, sizes: &[[usize; 2]]) {
         let half = number % 3 == 2;
         let mut plan = builder(&input, half).device(Device::Cpu).build().unwrap();
         let expected = powers(&input, &mut plan, Layout::Tcn, &[]);
-        let built = builder(&input, half).device(device).build();
+        let built = builder(&input, half).kernel(Kernel::Exact).device(device).build();
         let Some(mut plan) = device::there(&device.to_string(), built) else { return };
         for layout in [Layout::Tcn, Layout::Cnt] {
             let mut cuts = [0, 1].map(|_| rng.random_range(0..=input.case.times));
@@ -236,6 +255,118 @@ fn cuda() {
     same_bits(Device::Cuda(0), &sizes());
 }
 
+/// Largest relative error of the tensor cores' kernel that the documents state.
+const TENSOR_ERROR: f64 = 2e-3;
+
+/// The tensor cores' powers are the definition's within the bound that is stated, and the same bits whenever they are made
+/// again, in whatever pieces samples come and in whatever order they lie.
+fn tensor(device: Device, sizes: &[[usize; 2]]) {
+    let mut rng = StdRng::seed_from_u64(73);
+    let mut worst = 0.0_f64;
+    for (number, &size) in sizes.iter().enumerate() {
+        let input = random_input_of(&mut rng, size, ENCODINGS[number % 4], [44, 24]);
+        let expected = input.case.powers();
+        let half = number % 3 == 2;
+        let built = builder(&input, half).kernel(Kernel::Tensor).device(device).build();
+        let Some(mut plan) = device::there(&device.to_string(), built) else { return };
+        assert_eq!(plan.kernel(), Kernel::Tensor);
+        let found = powers(&input, &mut plan, Layout::Tcn, &[]);
+        let error = error_of(&found, &expected, half);
+        let what = format!("{device} {size:?} {} half {half}", input.encoding);
+        assert!(error <= TENSOR_ERROR, "{what}: {error}");
+        worst = worst.max(error);
+        let times = input.case.times;
+        let some = [0, 1, 2].map(|_| rng.random_range(0..=times));
+        let each: Vec<usize> = (1..times).collect();
+        for (layout, mut cuts) in
+            [(Layout::Tcn, some.to_vec()), (Layout::Cnt, each), (Layout::Tcn, Vec::new())]
+        {
+            cuts.sort();
+            let again = powers(&input, &mut plan, layout, &cuts);
+            let same = found.iter().zip(&again).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{what} {layout} {cuts:?}");
+        }
+    }
+    println!("{device}: relative errors of at most {worst:.2e}");
+}
+
+/// Sizes around those of the kernels' eights of rows and columns.
+fn eights() -> Vec<[usize; 2]> {
+    let mut sizes = vec![[1, 1], [2, 2], [24, 24], [MAX_SIDE, MAX_SIDE]];
+    for rows in EIGHTS {
+        for columns in EIGHTS {
+            let [rows, columns] = [rows, columns].map(|eights| (eights * EIGHT) as usize);
+            sizes.extend([[rows - 1, columns - 7], [rows - 7, columns]]);
+        }
+    }
+    sizes.extend([[1, MAX_SIDE], [MAX_SIDE, 1], [9, 8], [8, 9]]);
+    sizes
+}
+
+#[test]
+fn tensor_sim() {
+    tensor(Device::Sim, &tier::cases("sim", &eights(), 12));
+    conflicts::check();
+}
+
+#[test]
+fn tensor_cuda() {
+    tensor(Device::Cuda(0), &eights());
+}
+
+/// Weights of another size begin in the middle of a block of times and of a step.
+#[test]
+fn weights_change_in_the_middle() {
+    let mut rng = StdRng::seed_from_u64(74);
+    for (device, kernel) in [
+        (Device::Cpu, Kernel::Auto),
+        (Device::Sim, Kernel::Exact),
+        (Device::Sim, Kernel::Tensor),
+        (Device::Cuda(0), Kernel::Tensor),
+    ] {
+        let mut input = random_input_of(&mut rng, [5, 9], Encoding::Ci8, [44, 24]);
+        (input.case.times, input.case.block_times) = (37, 37);
+        input.missing.clear();
+        input.bytes.clear();
+        let Case { channels, polarisations, .. } = input.case;
+        let of_time = channels * polarisations * input.case.places.len();
+        input.case.samples =
+            (0..37 * of_time).map(|_| sample(&mut rng, Encoding::Ci8, &mut input.bytes)).collect();
+        let built = builder(&input, false).kernel(kernel).device(device).build();
+        let Some(mut plan) = device::there(&device.to_string(), built) else { continue };
+        let (first, last) = input.bytes.split_at(2 * 13 * of_time);
+        assert_eq!(plan.beamform(first).unwrap().blocks(), 0);
+        let weights = vec![Complex::new(0.01, -25.0); of_time];
+        plan.set_weights(&weights).unwrap();
+        let found = plan.beamform(last).unwrap().powers;
+        let Powers::F32(found) = found else { panic!("no f32") };
+        // The sum of the powers of both parts.
+        let mut parts = [input.case.clone(), input.case.clone()];
+        let (head, tail) = input.case.samples.split_at(13 * of_time);
+        (parts[0].samples, parts[0].times) = (head.to_vec(), 13);
+        (parts[1].samples, parts[1].times) = (tail.to_vec(), 24);
+        parts[1].weights = vec![[f64::from(0.01_f32), -25.0]; of_time];
+        let [a, b] = parts.map(|case| case.powers());
+        let expected: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a + b).collect();
+        let error = error_of(found.as_slice().unwrap(), &expected, false);
+        assert!(error <= TENSOR_ERROR, "{device} {kernel}: {error}");
+    }
+}
+
+/// The CPU has no tensor cores.
+#[test]
+fn the_kernel_is_chosen() {
+    let plan = |kernel, encoding, device| {
+        GridBeamformer::builder(2, 2).kernel(kernel).encoding(encoding).device(device).build()
+    };
+    let chosen = |encoding, device| plan(Kernel::Auto, encoding, device).unwrap().kernel();
+    assert_eq!(chosen(Encoding::Ci4, Device::Cpu), Kernel::Exact);
+    assert_eq!(chosen(Encoding::Ci4, Device::Sim), Kernel::Tensor);
+    assert_eq!(chosen(Encoding::Cf16, Device::Sim), Kernel::Exact);
+    let error = plan(Kernel::Tensor, Encoding::Ci8, Device::Cpu).err().unwrap().to_string();
+    assert!(error.contains("kernel tensor on the CPU: expected auto or exact"), "{error}");
+}
+
 /// Items of more than one block, of several channels, the last of them alone.
 #[test]
 fn blocks_of_several_items() {
@@ -258,7 +389,8 @@ fn blocks_of_several_items() {
     let power: f64 = expected.iter().map(|x| x * x).sum();
     let mut all = Vec::new();
     for device in [Device::Cpu, Device::Sim] {
-        let mut plan = builder(&input, false).device(device).build().unwrap();
+        let plan = builder(&input, false).kernel(Kernel::Exact).device(device);
+        let mut plan = plan.build().unwrap();
         let found = powers(&input, &mut plan, Layout::Tcn, &[]);
         let error: f64 =
             found.iter().zip(&expected).map(|(a, b)| (f64::from(*a) - b).powi(2)).sum();

@@ -9,6 +9,7 @@ pub mod channelise;
 pub mod correlate;
 mod entry;
 pub mod grid;
+pub mod grid_mma;
 pub mod kurtosis;
 pub mod limits;
 pub mod reorder;
@@ -24,6 +25,7 @@ const MODULES: &[&[&[Entry]]] = &[
     channelise::ENTRIES,
     correlate::ENTRIES,
     grid::ENTRIES,
+    grid_mma::ENTRIES,
     kurtosis::ENTRIES,
     limits::ENTRIES,
     reorder::ENTRIES,

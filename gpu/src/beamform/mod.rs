@@ -9,7 +9,8 @@
 //! | [`mma`] | beams on `mma.sync` (sm_80 and later) | tensor operations |
 //! | [`wgmma`] | beams on Hopper's warpgroup instructions (sm_90a) | tensor operations |
 //! | [`incoherent`] | the incoherent beam | memory |
-//! | [`grid`] | powers of beams of dishes on a grid | latency |
+//! | [`grid`] | powers of beams of dishes on a grid, in f32 | latency |
+//! | [`grid_mma`] | the same on `mma.sync`, from f16 values | tensor operations, issue |
 //!
 //! [`map`] says which lane holds what, for the kernels and for the host that prepares weights;
 //! [`finish`] makes samples of sums.
@@ -17,6 +18,8 @@
 pub mod finish;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod grid;
+#[cfg(not(corrust_target = "sm_90a"))]
+pub mod grid_mma;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod incoherent;
 pub mod map;

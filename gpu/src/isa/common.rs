@@ -198,6 +198,35 @@ pub unsafe fn store_shared_4(address: u32, [a, b, c, d]: [u32; 4]) {
     };
 }
 
+/// `ld.shared.u8`.
+///
+/// # Safety
+/// `address` is shared memory of the block.
+#[inline(always)]
+pub unsafe fn load_shared_8(address: u32) -> u32 {
+    let value: u32;
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("ld.shared.u8 {}, [{}];", out(reg32) value, in(reg32) address) };
+    value
+}
+
+/// `ld.shared.u16`.
+///
+/// # Safety
+/// `address` is 2-byte aligned shared memory of the block.
+#[inline(always)]
+pub unsafe fn load_shared_16(address: u32) -> u32 {
+    let value: u32;
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "{{ .reg .b16 half; ld.shared.u16 half, [{}]; cvt.u32.u16 {}, half; }}",
+            in(reg32) address, out(reg32) value,
+        )
+    };
+    value
+}
+
 /// `st.shared.u8`: the low byte of `value`.
 ///
 /// # Safety
@@ -750,6 +779,59 @@ pub fn halves(high: f32, low: f32) -> u32 {
             "cvt.rn.f16x2.f32 {}, {}, {};",
             out(reg32) value, in(reg32) high, in(reg32) low, options(pure, nomem, nostack)
         )
+    };
+    value
+}
+
+/// `add.rn.f16x2`: two sums of halves.
+#[inline(always)]
+pub fn add_halves(a: u32, b: u32) -> u32 {
+    let sum: u32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "add.rn.f16x2 {}, {}, {};",
+            out(reg32) sum, in(reg32) a, in(reg32) b, options(pure, nomem, nostack)
+        )
+    };
+    sum
+}
+
+/// `mul.rn.f16x2`: two products of halves.
+#[inline(always)]
+pub fn mul_halves(a: u32, b: u32) -> u32 {
+    let product: u32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "mul.rn.f16x2 {}, {}, {};",
+            out(reg32) product, in(reg32) a, in(reg32) b, options(pure, nomem, nostack)
+        )
+    };
+    product
+}
+
+/// `fma.rn.f16x2`: `a * b + c` of two halves each, rounded once.
+#[inline(always)]
+pub fn fma_halves(a: u32, b: u32, c: u32) -> u32 {
+    let sum: u32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "fma.rn.f16x2 {}, {}, {}, {};",
+            out(reg32) sum, in(reg32) a, in(reg32) b, in(reg32) c, options(pure, nomem, nostack)
+        )
+    };
+    sum
+}
+
+/// `neg.f16x2`: two halves with the other sign.
+#[inline(always)]
+pub fn neg_halves(a: u32) -> u32 {
+    let value: u32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!("neg.f16x2 {}, {};", out(reg32) value, in(reg32) a, options(pure, nomem, nostack))
     };
     value
 }

@@ -158,3 +158,41 @@ products! {
     /// Warp-wise; in bytes its lane maps are those of [`mma_m16n8k32_s8`]. Wraps modulo 2^32.
     mma_m16n8k256_b1: "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc";
 }
+
+/// `mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16`: `d += a * b` over 16 half-precision products, sums in half
+/// precision: rounded once for each instruction.
+///
+/// Warp-wise; fragments `a` and `b` are those of [`mma_m16n8k16_f16`]. Word `w` of `d` holds the elements of words `2w`
+/// and `2w + 1` there.
+#[inline(always)]
+pub fn mma_m16n8k16_halves(d: &mut [u32; 2], a: [u32; 4], b: [u32; 2]) {
+    let [d0, d1] = d;
+    // SAFETY: the kernels call it with all 32 lanes together.
+    unsafe {
+        ptx!(
+            "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {{{0}, {1}}}, {{{2}, {3}, {4}, {5}}}, {{{6}, {7}}}, \
+             {{{0}, {1}}};",
+            inout(reg32) *d0, inout(reg32) *d1,
+            in(reg32) a[0], in(reg32) a[1], in(reg32) a[2], in(reg32) a[3],
+            in(reg32) b[0], in(reg32) b[1],
+            options(nomem, nostack)
+        )
+    };
+}
+
+/// `mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16`: [`mma_m16n8k16_halves`] over 8 products.
+///
+/// Warp-wise; words 0 and 1 of `a`, and word 0 of `b`.
+#[inline(always)]
+pub fn mma_m16n8k8_halves(d: &mut [u32; 2], a: [u32; 2], b: u32) {
+    let [d0, d1] = d;
+    // SAFETY: the kernels call it with all 32 lanes together.
+    unsafe {
+        ptx!(
+            "mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {{{0}, {1}}}, {{{2}, {3}}}, {{{4}}}, {{{0}, {1}}};",
+            inout(reg32) *d0, inout(reg32) *d1,
+            in(reg32) a[0], in(reg32) a[1], in(reg32) b,
+            options(nomem, nostack)
+        )
+    };
+}

@@ -8,6 +8,7 @@ mod beamform;
 mod bits;
 mod channelise;
 mod correlate;
+mod grid;
 mod halves;
 mod planes;
 mod upchannelise;
@@ -15,8 +16,16 @@ mod upchannelise;
 use std::{fmt, sync::Arc};
 
 use corrust_host::{
-    Devices, Encoding, Result, autocorrelate::Sums, beamform::Beams, channelise::Spectra,
-    correlate::Dump, device::Gpu, samples::Missing,
+    Devices, Encoding, Result,
+    autocorrelate::Sums,
+    beamform::{
+        Beams,
+        grid::{GridBeams, Kernel as GridKernel},
+    },
+    channelise::Spectra,
+    correlate::Dump,
+    device::Gpu,
+    samples::Missing,
 };
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 
@@ -27,6 +36,8 @@ pub enum Outcome {
     Dumps(Vec<Dump>),
     /// Beams of each call.
     Beams(Vec<Beams>),
+    /// Powers of beams on a grid of each call.
+    Powers(Vec<GridBeams>),
     /// Sums of an autocorrelator after each call.
     Sums(Vec<Sums>),
     /// Spectra of each call.
@@ -113,6 +124,10 @@ pub enum System {
     Planes,
     /// Beams.
     Beamform,
+    /// Powers of beams on a grid, by the exact kernel.
+    Grid,
+    /// Powers of beams on a grid, by tensor cores.
+    GridTensor,
     /// Sums at lags.
     Autocorrelate,
     /// Spectra.
@@ -128,10 +143,14 @@ impl System {
         Self::CorrelateBits,
         Self::Planes,
         Self::Beamform,
+        Self::Grid,
         Self::Autocorrelate,
         Self::Channelise,
         Self::Upchannelise,
     ];
+
+    /// Systems whose results are floats within a bound, the same bits whenever a device makes them again.
+    pub const BOUNDED: [Self; 2] = [Self::CorrelateHalves, Self::GridTensor];
 
     /// Names of the kernels that plans of the system may ask for, `auto` among them; none where there is no choice.
     pub fn kernels(self) -> Vec<&'static str> {
@@ -147,6 +166,8 @@ impl System {
             Self::CorrelateHalves => takes(Encoding::Cf16),
             Self::Planes => Vec::new(),
             Self::Beamform => beamform::Kernel::ALL.iter().map(|kernel| kernel.name()).collect(),
+            Self::Grid => vec!["exact"],
+            Self::GridTensor => vec!["tensor"],
             Self::Autocorrelate => {
                 autocorrelate::Kernel::ALL.iter().map(|kernel| kernel.name()).collect()
             }
@@ -168,6 +189,8 @@ impl fmt::Display for System {
             Self::CorrelateHalves => "correlate cf16",
             Self::Planes => "planes of bits",
             Self::Beamform => "beamform",
+            Self::Grid => "grid beams",
+            Self::GridTensor => "grid beams on tensor cores",
             Self::Autocorrelate => "autocorrelate",
             Self::Channelise => "channelise",
             Self::Upchannelise => "upchannelise",
@@ -201,7 +224,8 @@ impl Plan {
     /// A plan of any system.
     pub fn any(seed: u64, scale: Scale) -> Self {
         use System::{
-            Autocorrelate, Beamform, Channelise, Correlate, CorrelateBits, Planes, Upchannelise,
+            Autocorrelate, Beamform, Channelise, Correlate, CorrelateBits, Grid, Planes,
+            Upchannelise,
         };
         let mut random = StdRng::seed_from_u64(seed);
         let systems = [
@@ -210,6 +234,7 @@ impl Plan {
             CorrelateBits,
             Planes,
             Beamform,
+            Grid,
             Autocorrelate,
             Channelise,
             Upchannelise,
@@ -233,6 +258,8 @@ impl Plan {
             System::CorrelateHalves => Box::new(halves::Plan::new(random, scale, named(kernel))),
             System::Planes => Box::new(planes::Plan::new(random, scale)),
             System::Beamform => Box::new(beamform::Plan::new(random, scale, named(kernel))),
+            System::Grid => Box::new(grid::Plan::new(random, scale, GridKernel::Exact)),
+            System::GridTensor => Box::new(grid::Plan::new(random, scale, GridKernel::Tensor)),
             System::Autocorrelate => {
                 Box::new(autocorrelate::Plan::new(random, scale, named(kernel)))
             }

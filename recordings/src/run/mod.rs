@@ -10,6 +10,7 @@ pub(crate) mod blocks;
 pub(crate) mod dumps;
 pub(crate) mod flagged;
 pub(crate) mod folding;
+pub(crate) mod grid_beams;
 pub(crate) mod judged;
 pub(crate) mod observation;
 pub(crate) mod pieces;
@@ -21,6 +22,7 @@ pub use blocks::Recorded;
 pub use dumps::{Dumps, Integration};
 pub use flagged::Flagged;
 pub use folding::{DISPERSION, Folding};
+pub use grid_beams::GridBeamsOf;
 pub use observation::{
     BeamsOf, BlockSums, HostSamples, Observation, Product, Times, Views, Visibilities,
 };

@@ -340,7 +340,11 @@ impl<Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> Product for BeamsOf<'_
 }
 
 /// The samples with a channel for each channel and polarisation, as beamformers take them.
-fn voltages<'a>(samples: &Samples<'a>, dishes: usize, polarisations: usize) -> Result<Samples<'a>> {
+pub(super) fn voltages<'a>(
+    samples: &Samples<'a>,
+    dishes: usize,
+    polarisations: usize,
+) -> Result<Samples<'a>> {
     let (Extents { channels, inputs, times }, strides) = (samples.extents(), samples.strides());
     if inputs != dishes * polarisations
         || polarisations > 1 && strides.channel != inputs * strides.input
@@ -359,7 +363,7 @@ fn voltages<'a>(samples: &Samples<'a>, dishes: usize, polarisations: usize) -> R
 }
 
 /// The missing samples, counted by channels and polarisations, and dishes.
-fn by_dish(
+pub(super) fn by_dish(
     gaps: impl Iterator<Item = Missing>,
     dishes: usize,
     polarisations: usize,

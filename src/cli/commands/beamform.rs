@@ -9,7 +9,7 @@ use std::{
 
 use corrust::{
     Beamformer, Device, Devices, Encoding, Error, Layout, Result,
-    beamform::{Beams, Kernel, Rounding, Shape, useful_operations},
+    beamform::{Beams, Kernel, Rounding, Shape, grid, useful_operations},
     channelise::SpectrumEncoding,
     correlate,
     device::Gpu,
@@ -100,6 +100,10 @@ pub struct BeamOptions {
     /// Powers of beams on a grid as float16
     #[arg(long, requires = "grid")]
     pub half: bool,
+    /// Kernel of beams on a grid: auto (tensor of integers on a GPU, else exact), exact (f32, the same bits on every
+    /// device), tensor (tensor cores, relative error of at most 2e-3)
+    #[arg(long, value_name = "KERNEL", requires = "grid", default_value_t)]
+    pub grid_kernel: grid::Kernel,
     /// NumPy file to write, - for the standard output; a filterbank file, whose name ends in .fil; GUPPI RAW, .raw; VDIF, .vdif;
     /// udp://ADDR, where frames of VDIF are sent to; or spead://ADDR+N:PORT, where heaps are sent to, a beam and polarisation to each
     #[arg(short, long, value_name = "J.npy", value_parser = output())]
@@ -218,7 +222,7 @@ impl Args {
         let Self { voltages: path, beams, .. } = self;
         if self.kernel != Kernel::Auto {
             return Err(Error::invalid(format!(
-                "kernel {} with --grid: expected auto, as beams on a grid have one kernel",
+                "kernel {} with --grid: expected auto, and --grid-kernel for beams on a grid",
                 self.kernel
             )));
         }
@@ -241,7 +245,7 @@ impl Args {
         let times = voltages.shape()[0] as u64;
         let step = beams.scaling.integrate.map_or(1, NonZeroU64::get);
         let plan = Dishes::read(dishes)?.builder(path, streams)?;
-        let plan = plan.encoding(encoding).half(beams.half);
+        let plan = plan.encoding(encoding).half(beams.half).kernel(beams.grid_kernel);
         let plan = plan.integrate(usize::try_from(step).unwrap_or(usize::MAX));
         let gpu = match &self.device.open()?[..] {
             [] => None,
@@ -605,7 +609,7 @@ fn voltage_shape(shape: &Shape) -> correlate::Shape {
 }
 
 /// Endings of the names of filterbank files, of NumPy files, of GUPPI RAW and of VDIF, and the starts of addresses that frames and heaps are sent to.
-const FIL: &str = "fil";
+pub const FIL: &str = "fil";
 const NPY: &str = "npy";
 const RAW: &str = "raw";
 const VDIF: &str = "vdif";

@@ -55,6 +55,11 @@ impl Dishes {
         Err(Error::file(path, reason))
     }
 
+    /// Number of dishes, at least 1.
+    pub fn count(&self) -> usize {
+        self.dishes.len()
+    }
+
     /// The plan for voltages of axes `[F, P, D]`.
     pub fn builder(
         &self,

@@ -3,15 +3,11 @@
 //! Voltages are cut in time into pieces that are [brought](crate::stream::feeder) to the device one while the one before
 //! is computed. A block of times that a piece does not complete leaves sums, which the next piece begins with.
 
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
-use corrust_gpu::abi::{
-    channelise::raw,
-    grid::{GRID, Grid, Room, item_threads, items},
-};
 use num_complex::Complex;
 
-use super::shape::Shape;
+use super::{exact::Exact, powers::Powers, shape::Shape, tensor::Tensor};
 use crate::{
     device::{
         gpu::{Gpu, Stream},
@@ -20,7 +16,6 @@ use crate::{
     },
     error::Result,
     layout::Layout,
-    sample::Encoding,
     samples::{extents::Memory, view::Samples},
     stream::feeder::{Feeder, PIECE_BYTES},
 };
@@ -38,15 +33,17 @@ const POWERS_BYTES: usize = 256 << 20;
 pub(super) struct OnGpu {
     gpu: Arc<dyn Gpu>,
     shape: Shape,
+    kernel: Kernel,
     gain: f32,
-    weights: Buffer,
-    places: Buffer,
-    factors: Buffer,
-    /// Sums of the block of times that is not complete, and room for the next ones.
-    sums: [Buffer; 2],
     /// Powers of pieces, one of which is copied to the host while the other is made.
     powers: [Buffer; SETS],
     feeder: Feeder,
+}
+
+/// The kernel, and its memory.
+enum Kernel {
+    Exact(Exact),
+    Tensor(Box<Tensor>),
 }
 
 /// Powers of a piece that are on the device.
@@ -59,23 +56,23 @@ struct Pending {
 }
 
 impl OnGpu {
-    pub(super) fn new(gpu: Arc<dyn Gpu>, shape: &Shape, cells: &[u32], gain: f32) -> Result<Self> {
-        let factors = shape.factors().concat();
-        let buffer = |bytes| Buffer::new(&gpu, bytes);
-        let backend = Self {
-            weights: buffer(8 * shape.weights())?,
-            places: buffer(4 * cells.len())?,
-            factors: buffer(8 * factors.len())?,
-            sums: [buffer(0)?, buffer(0)?],
-            powers: [buffer(0)?, buffer(0)?],
-            feeder: Feeder::new(&gpu, SETS),
-            shape: *shape,
-            gain,
-            gpu,
+    /// The plan's memory for a kernel that was [chosen](super::kernel::Kernel::choose).
+    pub(super) fn new(
+        gpu: Arc<dyn Gpu>,
+        shape: &Shape,
+        cells: &[u32],
+        gain: f32,
+        kernel: super::kernel::Kernel,
+    ) -> Result<Self> {
+        let feeder = Feeder::new(&gpu, SETS);
+        let stream = feeder.last();
+        let kernel = if kernel == super::kernel::Kernel::Tensor {
+            Kernel::Tensor(Box::new(Tensor::new(&gpu, shape, cells, gain, stream)?))
+        } else {
+            Kernel::Exact(Exact::new(&gpu, shape, cells, gain, stream)?)
         };
-        backend.places.upload(backend.feeder.last(), cells)?;
-        backend.factors.upload(backend.feeder.last(), &factors)?;
-        Ok(backend)
+        let powers = [Buffer::new(&gpu, 0)?, Buffer::new(&gpu, 0)?];
+        Ok(Self { shape: *shape, kernel, gain, powers, feeder, gpu })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -83,16 +80,35 @@ impl OnGpu {
     }
 
     pub(super) fn set_weights(&mut self, weights: &[Complex<f32>]) -> Result<()> {
-        let weights: Vec<[f32; 2]> = weights.iter().map(|weight| [weight.re, weight.im]).collect();
         self.feeder.wait()?;
-        self.weights.upload(self.feeder.last(), &weights)
+        let stream = self.feeder.last();
+        match &mut self.kernel {
+            Kernel::Exact(kernel) => kernel.set_weights(weights, stream),
+            Kernel::Tensor(kernel) => kernel.set_weights(weights, stream),
+        }
     }
 
-    /// Sums of the block of times that is not complete.
-    pub(super) fn sums(&mut self) -> Result<Vec<f32>> {
-        let mut sums = host::zeros(self.shape.channels * self.shape.beams())?;
-        self.sums[0].download(self.feeder.last(), &mut sums)?;
-        Ok(sums)
+    /// Powers of the block of times that is not complete, of the times that it has.
+    pub(super) fn finish(&mut self, powers: &mut Powers) -> Result<()> {
+        let stream = self.feeder.last();
+        match &mut self.kernel {
+            Kernel::Exact(kernel) => {
+                powers.fill(kernel.sums(stream)?, self.gain);
+                Ok(())
+            }
+            Kernel::Tensor(kernel) => {
+                self.powers[0].reserve(powers.bytes_mut().len())?;
+                kernel.finish(stream, &self.powers[0])?;
+                self.powers[0].download(stream, powers.bytes_mut())
+            }
+        }
+    }
+
+    /// Forgets the stream.
+    pub(super) fn reset(&mut self) {
+        if let Kernel::Tensor(kernel) = &mut self.kernel {
+            kernel.reset();
+        }
     }
 
     /// Powers of the blocks of times that `voltages` complete, `skip` times of the first of which came before.
@@ -150,56 +166,15 @@ impl OnGpu {
 
     /// Enqueues the powers of a piece: on which stream, and of how many complete blocks.
     fn launch(&mut self, piece: &Samples<'_>, skip: usize, set: usize) -> Result<(Stream, usize)> {
-        let Shape { channels, polarisations, dishes, block_times, encoding, half, .. } = self.shape;
-        let [rows, columns] = self.shape.axes();
-        let (address, stream) = piece.on_device();
-        let times = piece.extents().times;
-        let all = skip + times;
-        let (complete, blocks) = (all / block_times, all.div_ceil(block_times));
+        let Shape { channels, block_times, .. } = self.shape;
+        let (_, stream) = piece.on_device();
+        let complete = (skip + piece.extents().times) / block_times;
         self.feeder.continue_on(stream)?;
-        let of_block = channels * self.shape.beams();
-        self.powers[set].reserve(complete * of_block * self.shape.power_bytes())?;
-        if blocks > complete {
-            self.sums[1].reserve(4 * of_block)?;
-        }
-        let parameters = Grid {
-            samples: address,
-            weights: self.weights.address(),
-            places: self.places.address(),
-            factors: self.factors.address(),
-            before: self.sums[0].address(),
-            after: self.sums[1].address(),
-            beams: self.powers[set].address(),
-            channels: channels as u32,
-            polarisations: polarisations as u32,
-            dishes: dishes as u32,
-            rows: rows.size,
-            columns: columns.size,
-            times: times as u32,
-            block_times: block_times as u32,
-            skip: skip as u32,
-            complete: complete as u32,
-            blocks: blocks as u32,
-            encoding: match encoding {
-                Encoding::Ci8 => raw::I8,
-                Encoding::Ci4 => raw::NIBBLES,
-                Encoding::Ci4Offset => raw::NIBBLES_OFFSET,
-                Encoding::Cf16 => raw::F16,
-                Encoding::B1 | Encoding::B2 => unreachable!("checked"),
-            },
-            half: u32::from(half),
-            gain: self.gain.to_bits(),
-            items: items(rows, columns).min((blocks * channels) as u32),
-        };
-        let items = parameters.items;
-        let threads = (items * item_threads(rows, columns)).next_multiple_of(32);
-        let kernel = GRID.threads(threads).shared_bytes(Room::new(rows, columns, items).bytes);
-        let grid = (blocks * channels).div_ceil(items as usize) as u32;
-        // SAFETY: the buffers are the plan's, of these sizes; the samples are as many as they say.
-        unsafe { self.gpu.launch(stream, &kernel, grid, &parameters)? };
-        if blocks > complete {
-            let [before, after] = &mut self.sums;
-            mem::swap(before, after);
+        let bytes = complete * channels * self.shape.beams() * self.shape.power_bytes();
+        self.powers[set].reserve(bytes)?;
+        match &mut self.kernel {
+            Kernel::Exact(kernel) => kernel.launch(piece, skip, &self.powers[set])?,
+            Kernel::Tensor(kernel) => kernel.launch(piece, skip, &self.powers[set])?,
         }
         Ok((stream, complete))
     }

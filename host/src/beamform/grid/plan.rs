@@ -7,6 +7,7 @@ use num_complex::Complex;
 use super::{
     cpu::Cpu,
     gpu::OnGpu,
+    kernel::Kernel,
     powers::{GridBeams, Powers},
     shape::{MAX_WEIGHT, Shape},
 };
@@ -26,6 +27,7 @@ pub struct Builder {
     places: Vec<[usize; 2]>,
     weights: Vec<Complex<f32>>,
     gain: f32,
+    kernel: Kernel,
     device: Device,
     gpu: Option<Arc<dyn Gpu>>,
 }
@@ -80,6 +82,12 @@ impl Builder {
         self
     }
 
+    /// Kernel that makes the beams (default: the tensor cores' for integers on a GPU).
+    pub fn kernel(mut self, kernel: Kernel) -> Self {
+        self.kernel = kernel;
+        self
+    }
+
     /// Where to beamform (default: the first GPU, else the CPU).
     pub fn device(mut self, device: Device) -> Self {
         self.device = device;
@@ -98,7 +106,7 @@ impl Builder {
     /// [`Error::Invalid`] for a grid, places, axes, weights or a gain that there are no beams of; [`Error::Device`] when
     /// the device is not there; [`Error::OutOfMemory`].
     pub fn build(self) -> Result<GridBeamformer> {
-        let Self { mut shape, mut places, weights, gain, device, gpu } = self;
+        let Self { mut shape, mut places, weights, gain, kernel, device, gpu } = self;
         shape.check()?;
         if places.is_empty() {
             let row = |m| (0..shape.columns).map(move |n| [m, n]);
@@ -113,11 +121,12 @@ impl Builder {
             Some(gpu) => Some(gpu),
             None => device.open()?,
         };
+        let kernel = kernel.choose(shape.encoding, gpu.is_some())?;
         let backend = match gpu {
-            Some(gpu) => Backend::Gpu(Box::new(OnGpu::new(gpu, &shape, &cells, gain)?)),
+            Some(gpu) => Backend::Gpu(Box::new(OnGpu::new(gpu, &shape, &cells, gain, kernel)?)),
             None => Backend::Cpu(Box::new(Cpu::new(&shape, cells, gain)?)),
         };
-        let mut plan = GridBeamformer { shape, backend, filled: 0, blocks: 0, gain };
+        let mut plan = GridBeamformer { shape, kernel, backend, filled: 0, blocks: 0, gain };
         if weights.is_empty() {
             let mut ones = host::room(shape.weights())?;
             ones.resize(shape.weights(), Complex::new(1.0, 0.0));
@@ -153,6 +162,7 @@ enum Backend {
 /// ```
 pub struct GridBeamformer {
     shape: Shape,
+    kernel: Kernel,
     backend: Backend,
     /// Times of the block that is not complete.
     filled: usize,
@@ -178,6 +188,7 @@ impl GridBeamformer {
             places: Vec::new(),
             weights: Vec::new(),
             gain: 1.0,
+            kernel: Kernel::Auto,
             device: Device::Auto,
             gpu: None,
         }
@@ -186,6 +197,11 @@ impl GridBeamformer {
     /// Axes and encodings.
     pub fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    /// The kernel that makes the beams, never [`Kernel::Auto`].
+    pub fn kernel(&self) -> Kernel {
+        self.kernel
     }
 
     /// The device that beamforms, as a person would name it.
@@ -269,18 +285,9 @@ impl GridBeamformer {
         let (blocks, first) = (usize::from(self.filled > 0), self.blocks);
         let mut powers = Powers::zeros(&self.shape, blocks)?;
         if blocks > 0 {
-            let gain = self.gain;
-            let sums = match &mut self.backend {
-                Backend::Cpu(cpu) => cpu.sums(),
-                Backend::Gpu(gpu) => gpu.sums()?,
-            };
-            match &mut powers {
-                Powers::F32(powers) => {
-                    powers.iter_mut().zip(sums).for_each(|(power, sum)| *power = sum * gain);
-                }
-                Powers::F16(powers) => powers.iter_mut().zip(sums).for_each(|(power, sum)| {
-                    *power = half::f16::from_f32(sum * gain);
-                }),
+            match &mut self.backend {
+                Backend::Cpu(cpu) => powers.fill(cpu.sums(), self.gain),
+                Backend::Gpu(gpu) => gpu.finish(&mut powers)?,
             }
         }
         self.reset();
@@ -290,5 +297,8 @@ impl GridBeamformer {
     /// Forgets the stream; the next voltages begin another.
     pub fn reset(&mut self) {
         (self.filled, self.blocks) = (0, 0);
+        if let Backend::Gpu(gpu) = &mut self.backend {
+            gpu.reset();
+        }
     }
 }

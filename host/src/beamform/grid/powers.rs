@@ -33,6 +33,19 @@ impl Powers {
         })
     }
 
+    /// Sets the powers to sums times a gain.
+    pub(super) fn fill(&mut self, sums: Vec<f32>, gain: f32) {
+        match self {
+            Self::F32(powers) => {
+                powers.iter_mut().zip(sums).for_each(|(power, sum)| *power = sum * gain);
+            }
+            Self::F16(powers) => powers
+                .iter_mut()
+                .zip(sums)
+                .for_each(|(power, sum)| *power = f16::from_f32(sum * gain)),
+        }
+    }
+
     /// The same memory as bytes.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         const WHY: &str = "made in standard order";

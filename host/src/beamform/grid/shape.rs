@@ -1,6 +1,9 @@
 //! Axes of a grid beamformer.
 
-use corrust_gpu::abi::grid::{Axis, MOST, MOST_TIMES, NONE};
+use corrust_gpu::abi::{
+    channelise::raw,
+    grid::{Axis, MOST, MOST_TIMES, NONE},
+};
 
 use crate::{
     error::{Error, Result},
@@ -121,6 +124,17 @@ impl Shape {
     /// Bytes of the samples of a time.
     pub const fn bytes_per_time(&self) -> usize {
         self.weights() * self.encoding.bytes()
+    }
+
+    /// The encoding as kernels know it.
+    pub(super) fn raw(&self) -> u32 {
+        match self.encoding {
+            Encoding::Ci8 => raw::I8,
+            Encoding::Ci4 => raw::NIBBLES,
+            Encoding::Ci4Offset => raw::NIBBLES_OFFSET,
+            Encoding::Cf16 => raw::F16,
+            Encoding::B1 | Encoding::B2 => unreachable!("checked"),
+        }
     }
 
     /// Bytes of a power.

@@ -1,5 +1,6 @@
 //! `corrust observe`.
 
+mod grid;
 #[cfg(feature = "serve")]
 mod live;
 mod products;
@@ -53,10 +54,10 @@ const GRAIN: usize = 256;
 /// Seconds of a live stream that are worked on at a time, at most.
 const SOON: f64 = 0.25;
 
-/// Make several products of one recording, or live stream, read once: visibilities, beams, powers, spectra, kurtosis
+/// Make several products of one recording, or live stream, read once: visibilities, beams, beams on a grid, powers, spectra, kurtosis
 ///
-/// The plan is a TOML file: a table [input], and a table for each product, [[visibilities]], [[beams]], [[power]],
-/// [[spectra]], [[kurtosis]], whose keys are options of the single commands. Each product has the bits that its single
+/// The plan is a TOML file: a table [input], and a table for each product, [[visibilities]], [[beams]], [[grid]],
+/// [[power]], [[spectra]], [[kurtosis]], whose keys are options of the single commands. Each product has the bits that its single
 /// command gives. Samples reach a GPU once. A product whose file fails ends alone, said at once.
 ///
 /// A live stream is heaps of F-engines, SPEAD over UDP, as corrust serve takes them. SIGINT and SIGTERM end it: products
@@ -416,7 +417,8 @@ fn path(text: Text<'_>, key: &str, value: &Spanned<Value>) -> Result<PathBuf> {
 
 impl<'a> Plan<'a> {
     fn read(text: Text<'a>) -> Result<Self> {
-        let Tables { input, visibilities, beams, power, spectra, kurtosis } = text.tables()?;
+        let Tables { input, visibilities, beams, grid, power, spectra, kurtosis } =
+            text.tables()?;
         let input = InputOptions::read(text, input)?;
         let array = input.array.as_deref();
         let mut requests = Vec::new();
@@ -431,13 +433,14 @@ impl<'a> Plan<'a> {
         };
         all(visibilities, &|table| Request::visibilities(text, table))?;
         all(beams, &|table| Request::beams(text, table, array))?;
+        all(grid, &|table| Request::grid(text, table, array))?;
         all(power, &|table| Request::power(text, table, array))?;
         all(spectra, &|table| Request::spectra(text, table))?;
         all(kurtosis, &|table| Request::kurtosis(text, table))?;
         if requests.is_empty() {
             return Err(Error::file(
                 text.path,
-                "expected a product: [[visibilities]], [[beams]], [[power]], [[spectra]] or [[kurtosis]]",
+                "expected a product: [[visibilities]], [[beams]], [[grid]], [[power]], [[spectra]] or [[kurtosis]]",
             ));
         }
         Ok(Self { text, input, requests })

@@ -27,7 +27,10 @@ use corrust::{
 };
 use toml::Spanned;
 
-use super::table::{Keys, Text};
+use super::{
+    grid::GridTable,
+    table::{Keys, Text},
+};
 use crate::cli::{
     commands::{
         beamform::{self as beams, BeamOptions},
@@ -53,6 +56,7 @@ use crate::cli::{
 pub enum Request {
     Visibilities(VisibilityOptions),
     Beams(BeamTable),
+    Grid(GridTable),
     Power(PowerOptions),
     Spectra(SpectrumOptions),
     Kurtosis(KurtosisOptions),
@@ -163,7 +167,7 @@ pub struct Made {
 }
 
 /// Completes a product's files, of so many times, and says what they hold.
-type Finish = Box<dyn FnOnce(u64) -> Result<String>>;
+pub type Finish = Box<dyn FnOnce(u64) -> Result<String>>;
 
 impl Made {
     /// Its kind and file.
@@ -179,7 +183,7 @@ impl Made {
 }
 
 /// Files that a product writes while an observation runs, and that are completed after it.
-struct Shared<T>(Rc<RefCell<Option<T>>>);
+pub struct Shared<T>(Rc<RefCell<Option<T>>>);
 
 impl<T> Clone for Shared<T> {
     fn clone(&self) -> Self {
@@ -188,16 +192,16 @@ impl<T> Clone for Shared<T> {
 }
 
 impl<T: 'static> Shared<T> {
-    fn new(files: T) -> Self {
+    pub fn new(files: T) -> Self {
         Self(Rc::new(RefCell::new(Some(files))))
     }
 
     /// Does something with the files.
-    fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+    pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         work(self.0.borrow_mut().as_mut().expect("files are completed after the observation"))
     }
 
-    fn take(self) -> T {
+    pub fn take(self) -> T {
         self.0.borrow_mut().take().expect("files are completed once")
     }
 }
@@ -208,7 +212,7 @@ fn array_option(array: Option<&Path>) -> Vec<String> {
 }
 
 /// Refuses a file that needs an array file, where there is none.
-fn needs_array(path: &Path) -> Error {
+pub fn needs_array(path: &Path) -> Error {
     let reason = "expected array = \"ARRAY.json\" in [input], which says what the inputs, channels and times are";
     Error::file(path, reason)
 }
@@ -223,7 +227,7 @@ impl Request {
         if options.beams.grid.is_some() {
             return Err(text.error(
                 table.span().start,
-                "[[beams]]: found grid, expected weights and shifts; corrust beamform --grid makes beams on a grid",
+                "[[beams]]: found grid, expected weights and shifts, or a table [[grid]] with dishes",
             ));
         }
         // Files that say when their times are alone go by the array.
@@ -231,6 +235,11 @@ impl Request {
             options.beams.array = None;
         }
         Ok(Self::Beams(options))
+    }
+
+    pub fn grid(text: Text<'_>, table: &Spanned<Keys>, array: Option<&Path>) -> Result<Self> {
+        text.options::<GridTable>(table, array_option(array), [])
+            .map(|grid| Self::Grid(grid.dated()))
     }
 
     pub fn power(text: Text<'_>, table: &Spanned<Keys>, array: Option<&Path>) -> Result<Self> {
@@ -257,6 +266,7 @@ impl Request {
             Self::Beams(BeamTable { beams, .. }) => {
                 vec![beams.weights.clone(), beams.shifts.clone()]
             }
+            Self::Grid(grid) => vec![grid.dishes.clone()],
             _ => Vec::new(),
         }
     }
@@ -273,6 +283,7 @@ impl Request {
                 names.extend(options.incoherent.iter().chain(&options.clipped).cloned());
                 names
             }
+            Self::Grid(options) => vec![options.output.clone()],
             Self::Power(options) => vec![options.output.clone()],
             Self::Spectra(options) => vec![options.output.clone()],
             Self::Kurtosis(options) => vec![options.output.clone()],
@@ -284,6 +295,7 @@ impl Request {
         let (kind, path) = match self {
             Self::Visibilities(options) => ("visibilities", &options.output),
             Self::Beams(options) => ("beams", &options.beams.output),
+            Self::Grid(options) => ("grid", &options.output),
             Self::Power(options) => ("power", &options.output),
             Self::Spectra(options) => ("spectra", &options.output),
             Self::Kurtosis(options) => ("kurtosis", &options.output),
@@ -312,6 +324,7 @@ impl Request {
                 let operations = beamform::useful_operations(&shape, *recorded);
                 (bytes as f64 * *recorded as f64, operations)
             }
+            Self::Grid(options) => options.load(place, *recorded)?,
             Self::Power(options) => {
                 let parameters = options.scaling.stokes.map_or(1, Stokes::count) as f64;
                 (
@@ -362,6 +375,7 @@ impl Request {
                     weights.shape().iter().take(3).map(|&length| length as f64).product();
                 numbers + streams * times as f64 * beams.output_encoding.bytes() as f64
             }
+            Self::Grid(options) => options.held(place, times)?,
             // Powers are added on the host.
             Self::Power(_) => 0.0,
             Self::Spectra(options) => sums(options.integrate.map_or(u64::MAX, NonZeroU64::get)),
@@ -375,6 +389,7 @@ impl Request {
         let finish: Finish = match self {
             Self::Visibilities(options) => options.add(&name, place, observation)?,
             Self::Beams(options) => add_beams(options, &name, place, observation)?,
+            Self::Grid(options) => options.add(&name, place, observation)?,
             Self::Power(options) => {
                 let array = place.array.ok_or_else(|| needs_array(&options.output))?;
                 let of = (&place.shape, place.recorded);

@@ -22,6 +22,8 @@ pub struct Tables {
     #[serde(default)]
     pub beams: Vec<Spanned<Keys>>,
     #[serde(default)]
+    pub grid: Vec<Spanned<Keys>>,
+    #[serde(default)]
     pub power: Vec<Spanned<Keys>>,
     #[serde(default)]
     pub spectra: Vec<Spanned<Keys>>,

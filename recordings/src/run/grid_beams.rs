@@ -1,0 +1,48 @@
+//! Powers of beams on a grid of a recording.
+
+use corrust_host::{GridBeamformer, Result, beamform::grid::GridBeams};
+
+use crate::run::observation::{Product, Times, by_dish, voltages};
+
+/// Most bytes of zeros that stand for a long gap at a time.
+const SILENCE_BYTES: usize = 1 << 24;
+
+/// Powers of beams on a grid, of a recording whose inputs are the dishes of one polarisation after those of the other.
+/// Times that do not fill a last block are left out.
+pub struct GridBeamsOf<Tell> {
+    plan: GridBeamformer,
+    silence: Vec<u8>,
+    tell: Tell,
+}
+
+impl<Tell: FnMut(&GridBeams) -> Result<()>> GridBeamsOf<Tell> {
+    /// Beams of a plan; `tell` is given those of each piece.
+    pub fn new(plan: GridBeamformer, tell: Tell) -> Self {
+        Self { plan, silence: Vec::new(), tell }
+    }
+}
+
+impl<Tell: FnMut(&GridBeams) -> Result<()>> Product for GridBeamsOf<Tell> {
+    fn take(&mut self, times: &Times<'_>) -> Result<()> {
+        let shape = *self.plan.shape();
+        if let Some(views) = &times.samples {
+            let gaps = by_dish(views.near.gaps(), shape.dishes, shape.polarisations);
+            let voltages = voltages(&views.near, shape.dishes, shape.polarisations)?;
+            return (self.tell)(&self.plan.beamform(voltages.missing(&gaps))?);
+        }
+        let most = (SILENCE_BYTES / shape.bytes_per_time()).max(1) as u64;
+        let mut left = times.times;
+        while left > 0 {
+            let times = left.min(most);
+            let bytes = times as usize * shape.bytes_per_time();
+            self.silence.resize(bytes, shape.encoding.zero()[0]);
+            (self.tell)(&self.plan.beamform(&self.silence)?)?;
+            left -= times;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
