@@ -198,35 +198,6 @@ pub unsafe fn store_shared_4(address: u32, [a, b, c, d]: [u32; 4]) {
     };
 }
 
-/// `ld.shared.u8`.
-///
-/// # Safety
-/// `address` is shared memory of the block.
-#[inline(always)]
-pub unsafe fn load_shared_8(address: u32) -> u32 {
-    let value: u32;
-    // SAFETY: the caller's promise.
-    unsafe { ptx!("ld.shared.u8 {}, [{}];", out(reg32) value, in(reg32) address) };
-    value
-}
-
-/// `ld.shared.u16`.
-///
-/// # Safety
-/// `address` is 2-byte aligned shared memory of the block.
-#[inline(always)]
-pub unsafe fn load_shared_16(address: u32) -> u32 {
-    let value: u32;
-    // SAFETY: the caller's promise.
-    unsafe {
-        ptx!(
-            "{{ .reg .b16 half; ld.shared.u16 half, [{}]; cvt.u32.u16 {}, half; }}",
-            in(reg32) address, out(reg32) value,
-        )
-    };
-    value
-}
-
 /// `st.shared.u8`: the low byte of `value`.
 ///
 /// # Safety
