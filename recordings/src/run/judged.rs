@@ -244,7 +244,7 @@ mod tests {
         for layout in [Layout::Tcn, Layout::Cnt] {
             let shape = Shape { inputs: 3, channels: 2, encoding: Encoding::Ci4, layout };
             // No gap, one within a block, and some of whole blocks.
-            for gap in [0..0, 70..75, 40..300, 96..128, 64..500, 10..1003, 990..1003] {
+            for gap in [0..0, 70..75, 40..300, 96..128, 64..500, 10..1000, 990..1000] {
                 let noise = || Noise { shape, times: 1003, next: 0, gap: gap.clone() };
                 let judge = || Judge::new(Encoding::Ci4, 0.01).unwrap();
                 let told = || Arc::new(Mutex::new(Vec::new()));
