@@ -239,7 +239,7 @@ mod tests {
                 assert_eq!((packet.length, packet.payload.len()), (Some(1536), 1536));
                 for (at, found) in packet.payload.iter().enumerate() {
                     let (channel, time, part) = (at / 512, first + at % 512 / 2, at % 2);
-                    let there = time < 600 || time >= 1100;
+                    let there = !(600..1100).contains(&time);
                     let expected = if there { value(stream, channel, time, part) } else { 0 };
                     assert_eq!(*found, expected, "{stream} {channel} {time} {part}");
                 }

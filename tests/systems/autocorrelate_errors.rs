@@ -179,5 +179,5 @@ fn blocks_that_do_not_follow_each_other_are_refused() {
     let mut blocks = Blocks::default();
     blocks.add(&sums).unwrap();
     assert!(blocks.errors().rows.iter().all(|error| error.is_nan()));
-    assert!(Blocks::default().is_empty() && Blocks::default().errors().mean.is_empty());
+    assert!(<Blocks>::default().is_empty() && <Blocks>::default().errors().mean.is_empty());
 }

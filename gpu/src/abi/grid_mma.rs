@@ -78,7 +78,7 @@ impl Group {
             return [0.0; 2];
         }
         if self.0 == 0 {
-            return [1.0, if place % 2 == 0 { 1.0 } else { -1.0 }];
+            return [1.0, if place.is_multiple_of(2) { 1.0 } else { -1.0 }];
         }
         let [cosine, sine] = unit(self.0 * place % (2 * axis.size), 2 * axis.size);
         [cosine, -sine]
@@ -296,18 +296,6 @@ mod tests {
             }
             assert!(counts[..2 * size as usize].iter().all(|&count| count == 1), "{size}");
             assert!(counts[2 * size as usize..].iter().all(|&count| count == 0), "{size}");
-        }
-    }
-
-    #[test]
-    fn fragments_of_factors_are_those_of_products() {
-        use crate::tile::fragment;
-        for index in 0..TWIDDLE_BYTES / 2 {
-            let (half, word, lane, step) = (index % 2, index / 2 % 4, index / 8 % 32, index / 256);
-            let element = fragment::a(lane, word, 2 * half);
-            let (group, place, sine) = twiddle(index);
-            assert_eq!(element.row, group + if sine { GROUPS } else { 0 });
-            assert_eq!(element.column / 2 + 16 * step, place);
         }
     }
 

@@ -374,6 +374,7 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
                     unsafe { load_global_4(pairs[row] + 64 * eight as u64) };
                 each!(half < 2, of 2 {
                     let of = samples + half as u32 * 8 * row_pitch(p.row_bytes);
+                    // SAFETY: the pairs name dishes of the samples.
                     let [x, y] = unsafe {
                         dishes::<ENCODING>(of + (offsets & 0xffff), of + (offsets >> 16))
                     };
@@ -710,4 +711,23 @@ fn each_alone(products: &[[[u32; 2]; 2]; 2], alone: bool) -> [[u32; 4]; 2] {
 #[inline(always)]
 fn long(value: u32) -> NonZeroU64 {
     NonZeroU64::new(value as u64).unwrap_or(NonZeroU64::MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        abi::grid_mma::{GROUPS, TWIDDLE_BYTES, twiddle},
+        tile::fragment,
+    };
+
+    #[test]
+    fn fragments_of_factors_are_those_of_products() {
+        for index in 0..TWIDDLE_BYTES / 2 {
+            let (half, word, lane, step) = (index % 2, index / 2 % 4, index / 8 % 32, index / 256);
+            let element = fragment::a(lane, word, 2 * half);
+            let (group, place, sine) = twiddle(index);
+            assert_eq!(element.row, group + if sine { GROUPS } else { 0 });
+            assert_eq!(element.column / 2 + 16 * step, place);
+        }
+    }
 }

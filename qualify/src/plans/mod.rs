@@ -138,7 +138,7 @@ pub enum System {
 
 impl System {
     /// Systems whose results are the same bits on every device.
-    pub const EXACT: [Self; 7] = [
+    pub const EXACT: [Self; 8] = [
         Self::Correlate,
         Self::CorrelateBits,
         Self::Planes,

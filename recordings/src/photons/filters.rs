@@ -441,7 +441,8 @@ mod tests {
         for component in 0..3 {
             for other in 0..3 {
                 let pattern = patterns.slice(s![other, ..4]);
-                let sum = weights.slice(s![component, ..4]).dot(&pattern) / pattern.sum();
+                let product = &weights.slice(s![component, ..4]) * &pattern;
+                let sum = product.sum() / pattern.sum();
                 let expected = f64::from(u8::from(component == other));
                 assert!((sum - expected).abs() < 1e-12, "{component} {other}: {sum}");
             }

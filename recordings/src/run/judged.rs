@@ -238,6 +238,9 @@ mod tests {
         (all, told.lock().unwrap().clone(), flagged)
     }
 
+    /// Sums of a block, and its inputs that are flagged.
+    type Told = (Vec<i64>, usize);
+
     #[test]
     fn what_is_judged_on_a_gpu_is_what_is_judged_as_it_is_read() {
         let gpu = Device::Sim.open().unwrap().unwrap();
@@ -248,7 +251,7 @@ mod tests {
                 let noise = || Noise { shape, times: 1003, next: 0, gap: gap.clone() };
                 let judge = || Judge::new(Encoding::Ci4, 0.01).unwrap();
                 let told = || Arc::new(Mutex::new(Vec::new()));
-                let hear = |to: &Arc<Mutex<Vec<(Vec<i64>, usize)>>>| {
+                let hear = |to: &Arc<Mutex<Vec<Told>>>| {
                     let to = to.clone();
                     move |sums: &Sums, flagged: &[Missing]| {
                         let blocks = sums.values.outer_iter().enumerate();

@@ -95,7 +95,8 @@ impl Flagging {
         let plan = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
         let plan = plan.device(corrust::Device::Cpu).gpu(gpus.first().cloned()).build()?;
         let flagged = Flagged::over(recording, plan, self.judge(shape.encoding)?);
-        let (judged, tell) = self.tables(&shape)?;
+        let judged = self.tables(&shape)?;
+        let tell = judged.tell();
         let flagged = Box::new(flagged.until(times).tell(tell));
         Ok((Pieces::over(flagged, at_once).locked_for(gpus.first()), Some(judged)))
     }
@@ -111,21 +112,14 @@ impl Flagging {
         let block_times = self.block_times().unwrap_or(BLOCK_TIMES);
         let judge = self.judge(shape.encoding)?;
         let stage = Stage::new(gpu, shape, judge, block_times, at_once)?;
-        let (judged, tell) = self.tables(&shape)?;
+        let judged = self.tables(&shape)?;
+        let tell = judged.tell();
         Ok((Pieces::judged(pieces, stage, tell), judged))
     }
 
-    /// Files of what is found, and what adds to them.
-    fn tables(
-        &self,
-        shape: &Shape,
-    ) -> Result<(Judged, impl FnMut(&Sums, &[Missing]) -> Result<()> + Send + use<>)> {
-        let tables = Arc::new(Mutex::new(Tables::create(self, shape)?));
-        let judged = Judged { tables: tables.clone() };
-        let tell = move |sums: &Sums, flagged: &[Missing]| {
-            tables.lock().unwrap_or_else(PoisonError::into_inner).append(sums, flagged)
-        };
-        Ok((judged, tell))
+    /// Files of what is found.
+    fn tables(&self, shape: &Shape) -> Result<Judged> {
+        Ok(Judged { tables: Arc::new(Mutex::new(Tables::create(self, shape)?)) })
     }
 }
 
@@ -135,6 +129,14 @@ pub struct Judged {
 }
 
 impl Judged {
+    /// Returns a function that adds to the files.
+    fn tell(&self) -> impl FnMut(&Sums, &[Missing]) -> Result<()> + Send + use<> {
+        let tables = self.tables.clone();
+        move |sums: &Sums, flagged: &[Missing]| {
+            tables.lock().unwrap_or_else(PoisonError::into_inner).append(sums, flagged)
+        }
+    }
+
     /// Completes the files, and says how many blocks of an input's channel are flagged.
     pub fn finish(self) -> Result<()> {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);

@@ -42,7 +42,7 @@ pub(super) struct OnGpu {
 
 /// The kernel, and its memory.
 enum Kernel {
-    Exact(Exact),
+    Exact(Box<Exact>),
     Tensor(Box<Tensor>),
 }
 
@@ -69,7 +69,7 @@ impl OnGpu {
         let kernel = if kernel == super::kernel::Kernel::Tensor {
             Kernel::Tensor(Box::new(Tensor::new(&gpu, shape, cells, gain, stream)?))
         } else {
-            Kernel::Exact(Exact::new(&gpu, shape, cells, gain, stream)?)
+            Kernel::Exact(Box::new(Exact::new(&gpu, shape, cells, gain, stream)?))
         };
         let powers = [Buffer::new(&gpu, 0)?, Buffer::new(&gpu, 0)?];
         Ok(Self { shape: *shape, kernel, gain, powers, feeder, gpu })
