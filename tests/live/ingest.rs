@@ -711,9 +711,16 @@ fn overlaps_and_jumps_are_the_same_on_a_gpu() {
 /// A GPU that is lost takes no samples: chunks say so, and are never mistaken for what came.
 #[test]
 fn chunks_of_a_lost_gpu_say_so() {
-    let gpu: Arc<dyn Gpu> = Arc::new(LazyGpu::failing(1, 70, false));
+    let lazy = Arc::new(LazyGpu::new(1));
+    let gpu: Arc<dyn Gpu> = lazy.clone();
     let mut net = Net::on(Some(&gpu), geometry(2), 1, 1, 1 << 24);
-    for (number, heap) in net.heaps(0..12).into_iter().enumerate() {
+    let heaps = net.heaps(0..12);
+    let half = heaps.len() / 2;
+    for (number, heap) in heaps.into_iter().enumerate() {
+        if number == half {
+            net.settle();
+            lazy.lose();
+        }
         for packet in net.packets(heap, number as u64, &net.payload(heap, 0), 1400) {
             net.send(heap.1, &packet);
         }

@@ -115,6 +115,11 @@ impl LazyGpu {
         gpu
     }
 
+    /// Has all calls fail from now on.
+    pub fn lose(&self) {
+        self.state().faults = Faults { left: 0, once: false };
+    }
+
     /// Calls until one fails.
     pub fn calls_left(&self) -> u64 {
         self.state().faults.left

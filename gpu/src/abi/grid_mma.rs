@@ -134,7 +134,7 @@ parameters! {
         pub gains: u64,
         /// Sums that the first block begins with, if `continues`, f32 `[item without block][warp][sum][lane]`, 16-byte aligned.
         pub before: u64,
-        /// Of a last block that is not complete, likewise; other memory.
+        /// Sums of a last block that is not complete, in the same order, in other memory.
         pub after: u64,
         /// Beams of the complete blocks `[f][t'][q][p]`, f32 or f16.
         pub beams: u64,

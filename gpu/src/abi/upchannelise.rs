@@ -103,9 +103,9 @@ parameters! {
         pub encoding: u32,
         /// One of [`output`](super::channelise::output).
         pub output: u32,
-        /// Those with sums in registers: 1 where samples lie in whole aligned 16 bytes, else 0.
+        /// Kernels with sums in registers: 1 where samples lie in whole aligned 16 bytes, else 0.
         pub aligned: u32,
-        /// Those with sums in registers: 1 where values are integers whose rows are whole aligned 16 bytes, else 0.
+        /// Kernels with sums in registers: 1 where values are integers whose rows are whole aligned 16 bytes, else 0.
         pub staged: u32,
         /// Zero.
         pub reserved: u32,
@@ -113,7 +113,7 @@ parameters! {
         pub lanes: u32,
         /// [`ANY`]: spectra that a block makes side by side.
         pub together: u32,
-        /// Those with sums in registers: `w`.
+        /// Kernels with sums in registers: `w`.
         pub kept_weights: [f32; (TAPS * MOST) as usize],
     }
 }

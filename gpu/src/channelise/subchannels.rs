@@ -12,7 +12,7 @@
 //! | `channelise_subchannels_U` | of the three spectra under way, in registers: a sample is decoded once | in registers |
 //! | `channelise_subchannels` | made anew for each spectrum: a sample is decoded `M` times | in registers, 8 points at a time, which pass shared memory between |
 //!
-//! Those with sums in registers are bound by the issue of instructions. Of `U = 16` and four taps a sample takes 8 FP32
+//! Kernels with sums in registers are bound by the issue of instructions. With `U = 16` and four taps a sample takes 8 FP32
 //! instructions of the filter and 11 of the transform (32 butterflies of six, of which the 8 of the first level are
 //! additions alone), 4 that make numbers of its nibbles and some 11 that make nibbles of a value.
 //!

@@ -60,7 +60,7 @@ kernel! {
                 let mut time = offset.saturating_sub(begin) / grain + lane();
                 while time < last {
                     let from = start.wrapping_add(time * grain.get());
-                    // What lies before the piece is beyond its end as well.
+                    // Bytes before the piece are beyond its end as well.
                     let (low, high) = (from < bytes, from.wrapping_add(1) < bytes);
                     let to = to + (SAMPLE * time) as u64;
                     let from = skew.wrapping_add(from);

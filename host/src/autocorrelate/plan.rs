@@ -10,7 +10,7 @@ use super::{
     grams::Grams,
     head::Head,
     split::Split,
-    state::MOST_COUNTS,
+    state::most_instants,
     times::{Arrivals, Entry, are_quicker, counted},
 };
 use crate::{
@@ -496,8 +496,9 @@ impl Autocorrelator {
 
     /// Instants of the stream with `more`, when a sensor has so many counts at most.
     fn grown(&self, more: u64, most_counts: u64) -> Result<u64> {
-        let instants = self.instants + more;
-        if instants > self.shape.max_instants() && most_counts > MOST_COUNTS {
+        let instants = self.instants.saturating_add(more);
+        let most = most_instants(&self.shape, most_counts);
+        if instants > most {
             return Err(Error::invalid(format!(
                 "{instants} instants: 64-bit sums of {} groups hold at most {}, begin a new stream",
                 self.shape.groups,

@@ -16,7 +16,13 @@ const VERSION: u64 = 2;
 
 /// Most counts of a sensor with which no sum overflows, however many instants there are: a sum of products is at most
 /// the product of two sensors' counts.
-pub(super) const MOST_COUNTS: u64 = u32::MAX as u64;
+const MOST_COUNTS: u64 = u32::MAX as u64;
+
+/// Returns the number of instants of a stream at most, of whose sensors none has more than `most_counts` counts: few counts
+/// overflow no sum.
+pub(super) fn most_instants(shape: &Shape, most_counts: u64) -> u64 {
+    if most_counts > MOST_COUNTS { shape.max_instants() } else { 1 << 62 }
+}
 
 /// Longest first line of a saved state.
 const HEADER_LIMIT: usize = 1 << 10;
@@ -404,8 +410,9 @@ impl State {
                 "an autocorrelation state with {what} {found}: expected {expected}"
             )))
         };
-        if *instants > shape.max_instants() && self.most_counts() > MOST_COUNTS {
-            return wrong("instants", *instants, format!("at most {}", shape.max_instants()));
+        let most = most_instants(shape, self.most_counts());
+        if *instants > most {
+            return wrong("instants", *instants, format!("at most {most}"));
         }
         let largest = instants.saturating_mul(255);
         if let Some(&total) = self.totals.as_flattened().iter().find(|&&total| total > largest) {

@@ -184,7 +184,7 @@ pub(crate) fn counted(arrivals: &Arrivals<'_>, lists: &mut Vec<Vec<Entry<u32>>>)
 pub(crate) struct Curve<'a, V: Value> {
     /// `[point]`.
     pub products: &'a mut [V::Sum],
-    /// Of each group from 1 on, the complete bin of the group before that waits for its neighbour; `[group]`.
+    /// Complete bins of the groups before each one, which wait for their neighbours; `[group]`, from group 1 on.
     pub halves: &'a mut [V],
     /// Delay lines, `[group][cell]`.
     pub cells: &'a mut [V],
@@ -368,7 +368,7 @@ fn join<V: Value>(list: &mut Vec<Entry<V>>, from: &[Entry<V>], shift: u32) {
         Some(&last) => last,
         None => Entry { at: u32::MAX, value: V::default() },
     };
-    // Where the last one goes, and grows: without a branch.
+    // Place of the last entry, which grows: without a branch.
     let mut place = before.wrapping_sub(1);
     list.resize(before + from.len(), last);
     for entry in from {

@@ -53,17 +53,16 @@ struct Ready {
     correlator: Correlator,
 }
 
-/// A live correlation and its service.
-struct Live<C: Channels> {
+/// A live correlation of chunks and its service.
+struct Live<C> {
     about: About,
     files: Option<Files>,
     http: Http,
     /// Addresses that it listens to, in words.
     listening: String,
-    integrator: Integrator<C>,
     receiver: Receiver,
-    spent: mpsc::Sender<C::Chunk>,
-    passed: mpsc::Receiver<Passed<C::Chunk>>,
+    spent: mpsc::Sender<C>,
+    passed: mpsc::Receiver<Passed<C>>,
     integration: u64,
 }
 
@@ -124,38 +123,13 @@ impl Args {
         };
         let heaps = self.listening.heaps(sockets, &geometry, expected, &placed)?;
         let Incoming { receiver, chunks: (spent, passed) } = heaps;
+        let live = Live { about, files, http, listening, receiver, spent, passed, integration };
         match judged {
-            None => {
-                let integrator = gated(Integrator::new(correlator, geometry, integration)?, gates);
-                Live {
-                    about,
-                    files,
-                    http,
-                    listening,
-                    integrator,
-                    receiver,
-                    spent,
-                    passed,
-                    integration,
-                }
-                .serve()
-            }
+            None => live.serve(gated(Integrator::new(correlator, geometry, integration)?, gates)),
             Some(block_times) => {
-                let judge = self.flagging.judge(about.shape.encoding)?;
+                let judge = self.flagging.judge(live.about.shape.encoding)?;
                 let judged = Judged::new(geometry, judge, block_times, &gpus)?;
-                let integrator = gated(Integrator::judged(correlator, judged, integration)?, gates);
-                Live {
-                    about,
-                    files,
-                    http,
-                    listening,
-                    integrator,
-                    receiver,
-                    spent,
-                    passed,
-                    integration,
-                }
-                .serve()
+                live.serve(gated(Integrator::judged(correlator, judged, integration)?, gates))
             }
         }
     }
@@ -383,13 +357,14 @@ fn serve_chunks<C: Channels<Chunk = RawChunk>>(
     SERVING.store(true, Ordering::Relaxed);
     let listening = addresses(&sockets)?;
     let Incoming { receiver, chunks: (spent, passed) } = options.frames(sockets, frames)?;
-    Live { about, files, http, listening, integrator, receiver, spent, passed, integration }.serve()
+    let live = Live { about, files, http, listening, receiver, spent, passed, integration };
+    live.serve(integrator)
 }
 
-impl<C: Channels> Live<C> {
+impl<C> Live<C> {
     /// Correlates chunks until a signal ends it.
-    fn serve(self) -> Result<()> {
-        let Self { about, mut files, http, mut integrator, receiver, spent, passed, .. } = self;
+    fn serve(self, mut integrator: Integrator<impl Channels<Chunk = C>>) -> Result<()> {
+        let Self { about, mut files, http, receiver, spent, passed, .. } = self;
         let (shape, interval) = (about.shape, about.clock.interval());
         let board = Arc::new(Board::new(about, receiver.watch()));
         let Http { listener, names } = http;
