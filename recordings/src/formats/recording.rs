@@ -129,7 +129,7 @@ impl Block {
         missing_within(&self.missing, range)
     }
 
-    /// The samples as a view, with what is missing, which has the value zero but in words of bits.
+    /// The samples as a view, with what is missing.
     ///
     /// # Panics
     /// When the block is not of this shape.
@@ -137,11 +137,8 @@ impl Block {
         assert_eq!(self.samples.len(), shape.bytes(self.times), "another shape");
         let Shape { channels, encoding, layout, .. } = *shape;
         let extents = Extents { channels, inputs: shape.inputs, times: self.times };
-        let samples = Samples::dense(self.samples[..].into(), encoding.into(), layout, extents);
-        match encoding.is_bits() {
-            true => samples.missing(&self.missing),
-            false => samples.missing_zeroed(&self.missing),
-        }
+        Samples::dense(self.samples[..].into(), encoding.into(), layout, extents)
+            .missing(&self.missing)
     }
 
     /// The raw samples as a view, with what is missing.
