@@ -68,14 +68,15 @@ def test_halves_and_missing_samples(rng: np.random.Generator) -> None:
 
 
 def test_impossible_grids_are_refused() -> None:
-    for options, what in [
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"rows": 33}, "a grid of 33 x 2 dishes: expected 1 to 32"),
         ({"places": [(0, 0), (0, 0)]}, "dishes 0 and 1 at place"),
         ({"places": [0, 1]}, "expected .dish..2."),
         ({"kernel": "tensor"}, "kernel tensor on the CPU"),
         ({"weights": np.ones((7, 9))}, "weights of shape"),
         ({"device": "sim,sim"}, "several, expected one"),
-    ]:
+    ]
+    for options, what in refused:
         given: dict[str, Any] = {"rows": 2, "columns": 2, "device": "cpu"} | options
         with pytest.raises(ValueError, match=what):
             corrust.GridBeamformer(**given)

@@ -119,6 +119,7 @@ def test_lifetimes_are_told_apart(tmp_path: Path) -> None:
     while (part := photons.read_times(microtimes=True)) is not None:
         parts.append(part)
     decay = np.bincount(np.concatenate([micro[0] for _, _, micro in parts]), minlength=781)
+    assert photons.microtime is not None
     assert photons.microtime == pytest.approx(16e-12)
     since = (np.arange(len(decay)) * photons.microtime - 1e-9) % 12.5e-9
     patterns = np.array([np.exp(-since / lifetime) for lifetime in (1e-9, 4e-9)])
