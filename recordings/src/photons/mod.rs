@@ -120,7 +120,7 @@ pub trait Photons: Recording<CountShape> {
     }
 
     /// Lists the photons of the next `instants` instants, of fewer at the end of the recording or beyond
-    /// [`MOST_INSTANTS`](corrust_host::autocorrelate::MOST_INSTANTS), in place of those that are listed, and returns how many
+    /// [`MOST_INSTANTS`], in place of those that are listed, and returns how many
     /// instants they are; 0 means that the recording has ended. Counts and times may be read in turns.
     ///
     /// # Errors
