@@ -20,7 +20,7 @@ pub struct Judged {
     geometry: Geometry,
     kurtosis: Kurtosis,
     judge: Judge,
-    /// Where samples are judged in a GPU's memory.
+    /// Samples in a GPU's memory that are judged there; [`None`] on the CPU.
     stage: Option<Stage>,
     /// Blocks of an input's channel that were flagged, and all that were judged.
     blocks: [u64; 2],

@@ -546,7 +546,7 @@ impl<S: Stream> Shared<S> {
     fn receive(&self, number: usize, mut socket: Socket, ring: Ring, intake: impl Intake<S>) {
         let mut looked = Instant::now();
         let mut batch = Batch::new(&socket, ring);
-        // What refers to the ring ends before it does.
+        // The intake refers to the ring, and is dropped before it.
         let mut intake = intake;
         let mut known = HashMap::new();
         // Packets of one sender mostly follow each other.

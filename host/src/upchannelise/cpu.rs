@@ -103,7 +103,7 @@ impl Cpu {
                 "kernel {kernel}: this CPU lacks the instructions, expected kernel auto"
             )));
         };
-        // What every stream keeps.
+        // Room for the samples that every stream keeps.
         drop(host::room::<u8>(shape.time_bytes().saturating_mul(shape.factor * shape.taps))?);
         let threads = rayon::current_num_threads();
         let plural = if threads == 1 { "" } else { "s" };
@@ -200,7 +200,7 @@ pub(super) fn roots(factor: u32) -> Vec<[f32; 2]> {
     roots
 }
 
-/// What a kernel makes spectra by, if this CPU has the instructions.
+/// Function by which a kernel makes spectra, if this CPU has the instructions.
 fn by(kernel: Kernel) -> Option<Make> {
     match kernel {
         Kernel::CpuPortable => Some(spectra::<Portable>),

@@ -21,7 +21,7 @@ struct Channels {
     command: u32,
     /// Most of each kind: receiving, sending, others, and both ways.
     most: [u32; 4],
-    /// Those in use.
+    /// Number in use, of the same kinds.
     count: [u32; 4],
 }
 
