@@ -106,12 +106,7 @@ impl RustKernels {
     /// [`Error::Build`] with the sources of `core` that are missing or with the compiler's messages; [`Error::Syntax`] and
     /// [`Error::Unsupported`] where the simulator cannot run the PTX of any kernel.
     pub fn compile(&self) -> Result<Kernels, Error> {
-        let text = self.build().map_err(Error::Build)?;
-        let module = Module::parse(&text)?;
-        if let Some((_, error)) = module.refused().next() {
-            return Err(error.clone());
-        }
-        Ok(Kernels { text, module })
+        Kernels::from_ptx(self.build().map_err(Error::Build)?)
     }
 
     fn build(&self) -> Result<String, String> {
@@ -186,7 +181,7 @@ impl RustKernels {
     }
 }
 
-/// Kernels that were compiled, ready to be launched.
+/// Decoded kernels, ready to be launched.
 #[derive(Debug)]
 pub struct Kernels {
     text: String,
@@ -194,6 +189,19 @@ pub struct Kernels {
 }
 
 impl Kernels {
+    /// Decodes the kernels of a PTX module.
+    ///
+    /// # Errors
+    /// [`Error::Syntax`] and [`Error::Unsupported`] where the simulator cannot run the PTX of any kernel.
+    pub fn from_ptx(text: impl Into<String>) -> Result<Self, Error> {
+        let text = text.into();
+        let module = Module::parse(&text)?;
+        if let Some((_, error)) = module.refused().next() {
+            return Err(error.clone());
+        }
+        Ok(Self { text, module })
+    }
+
     /// Their PTX.
     pub fn ptx(&self) -> &str {
         &self.text
@@ -489,9 +497,7 @@ mod tests {
 }";
 
     fn kernels() -> Kernels {
-        let text = with_dynamic_shared(PTX.to_owned());
-        let module = Module::parse(&text).unwrap();
-        Kernels { text, module }
+        Kernels::from_ptx(with_dynamic_shared(PTX.to_owned())).unwrap()
     }
 
     #[test]
@@ -533,9 +539,7 @@ mod tests {
 
     #[test]
     fn threads_of_a_block_are_bounded() {
-        let text = with_max_threads(PTX, "fill", 64).unwrap();
-        let module = Module::parse(&text).unwrap();
-        let kernels = Kernels { text, module };
+        let kernels = Kernels::from_ptx(with_max_threads(PTX, "fill", 64).unwrap()).unwrap();
         let run =
             |threads| kernels.launch("fill").block(threads).buffer(&[0u32; 96]).value(1u32).run();
         assert!(run(64).is_ok());

@@ -358,7 +358,7 @@ fn other_packets_pass_and_nothing_stays() {
         let mut service = Service::of(&mut command::command(folder.path(), &arguments));
         assert!(attached());
         let other = UdpSocket::bind("10.99.0.1:0").unwrap();
-        other.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        other.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let listener = TcpListener::bind("10.99.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         from.send_to(b"another port", other.local_addr().unwrap()).unwrap();
@@ -381,11 +381,11 @@ fn other_packets_pass_and_nothing_stays() {
         drop(service);
         let begun = Instant::now();
         while attached() {
-            assert!(begun.elapsed() < Duration::from_secs(10), "the program stays");
+            assert!(begun.elapsed() < Duration::from_secs(60), "the program stays");
             std::thread::sleep(Duration::from_millis(5));
         }
         let again = UdpSocket::bind(listen).unwrap();
-        again.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        again.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         from.send_to(b"as before", listen).unwrap();
         let count = again.recv(&mut bytes).unwrap();
         assert_eq!(bytes[..count], *b"as before");

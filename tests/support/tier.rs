@@ -1,14 +1,40 @@
-//! Tiers of the tests: `cargo test --release` runs the quick one, `CORRUST_TESTS=full cargo test --release` all cases.
+//! Tiers of the tests: `cargo test --release` runs the quick one, `CORRUST_TESTS=full cargo test --release` all cases, and
+//! `CORRUST_TESTS=time` holds what must be prompt to its limit, on a machine that does nothing else.
 
-use std::env::{self, VarError};
+use std::{
+    env::{self, VarError},
+    time::{Duration, Instant},
+};
 
-/// Whether every case is tested. Panics if `CORRUST_TESTS` is neither `full` nor `quick`.
-pub fn full() -> bool {
+#[derive(Clone, Copy, PartialEq)]
+enum Tier {
+    Quick,
+    Full,
+    Time,
+}
+
+/// Tier that `CORRUST_TESTS` names. Panics if it names none.
+fn tier() -> Tier {
     match env::var("CORRUST_TESTS").as_deref() {
-        Ok("full") => true,
-        Ok("quick") | Err(VarError::NotPresent) => false,
-        other => panic!("CORRUST_TESTS is {other:?}: expected full or quick"),
+        Ok("full") => Tier::Full,
+        Ok("time") => Tier::Time,
+        Ok("quick") | Err(VarError::NotPresent) => Tier::Quick,
+        other => panic!("CORRUST_TESTS is {other:?}: expected quick, full or time"),
     }
+}
+
+/// Returns whether every case is tested.
+pub fn full() -> bool {
+    tier() == Tier::Full
+}
+
+/// Panics if more than `limit` has passed since `start` in the tier of times, more than a minute in the others: a machine that
+/// does other work is slow, and no fault of the program.
+#[track_caller]
+pub fn prompt(start: Instant, limit: Duration, what: &str) {
+    let limit = if tier() == Tier::Time { limit } else { Duration::from_secs(60) };
+    let passed = start.elapsed();
+    assert!(passed <= limit, "{what} took {passed:?}, expected {limit:?} at most");
 }
 
 /// Sizes or other cases to test on `devices`. In the quick tier simulated devices take `count` of them (at least two), from the first

@@ -1,18 +1,28 @@
 //! Each step is exact at sizes that do not fit its tiles, and its report says what docs/ladder.md says of it.
 
-use std::{collections::HashMap, rc::Rc};
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+    rc::Rc,
+};
 
 use corrust_ladder::{AMPERE, HOPPER, Step, TIME_BYTES};
 use ptx_model::{Chip, Estimate, Sampled, code, estimate};
 use ptx_sim::{
     Class, Done, Kernels, Launch, Memory, Report, RustKernels, TENSOR_MAP_BYTES, TensorMap,
 };
+use sha2::{Digest, Sha256};
 
 /// Sums live in registers: every loop over them is unrolled.
 const UNROLLED: &str = "-Cllvm-args=-unroll-threshold=20000";
 
-/// Kernels for an architecture: of corrust-gpu the instructions alone.
-fn kernels(chip: &str, ptx_version: u32) -> Kernels {
+/// Architectures, with their versions of PTX.
+const TARGETS: [(&str, u32); 2] = [("sm_80", 71), ("sm_90a", 80)];
+
+/// Compiles the kernels for an architecture: of corrust-gpu the instructions alone.
+fn compile(chip: &str) -> Kernels {
+    let (_, ptx_version) = TARGETS.into_iter().find(|(name, _)| *name == chip).unwrap();
     let kernels = RustKernels::new(env!("CARGO_MANIFEST_DIR"))
         .target(chip, ptx_version)
         .flag("--cfg=corrust_some")
@@ -25,12 +35,61 @@ fn kernels(chip: &str, ptx_version: u32) -> Kernels {
     kernels.compile().unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// File of the shipped PTX for an architecture.
+fn shipped(chip: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("ptx").join(format!("{chip}.ptx"))
+}
+
+/// Adds the Rust files of a folder and of those below it to `files`.
+fn add_sources(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            add_sources(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// First line of shipped PTX: a hash of the steps, of corrust-gpu's instructions, and of the flags.
+fn first_line() -> String {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    add_sources(&package.join("src"), &mut files);
+    add_sources(&package.join("../src/isa"), &mut files);
+    files.sort();
+    let mut hash = Sha256::new();
+    for file in files {
+        hash.update(fs::read(file).unwrap());
+    }
+    hash.update(format!("{UNROLLED} {TARGETS:?}"));
+    let hash: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("// Compiled from sources with the hash {hash}")
+}
+
+/// Text of shipped PTX for kernels compiled from the sources of today, without their paths and lines.
+fn text(kernels: &Kernels) -> String {
+    let is_kept = |line: &&str| !line.starts_with("\t.loc") && !line.starts_with("\t.file");
+    let lines: Vec<&str> = kernels.ptx().lines().filter(is_kept).collect();
+    format!("{}\n{}\n", first_line(), lines.join("\n").trim_end())
+}
+
+/// Kernels for an architecture: the shipped PTX if it was compiled from the sources of today, else PTX compiled now.
+fn kernels(chip: &str) -> Kernels {
+    let text = fs::read_to_string(shipped(chip)).unwrap_or_default();
+    if text.lines().next() != Some(&first_line()) {
+        return compile(chip);
+    }
+    Kernels::from_ptx(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
 fn ampere() -> Kernels {
-    kernels("sm_80", 71)
+    kernels("sm_80")
 }
 
 fn hopper() -> Kernels {
-    kernels("sm_90a", 80)
+    kernels("sm_90a")
 }
 
 fn is_hopper(step: Step) -> bool {
@@ -285,4 +344,21 @@ fn predictions_are_those_of_the_chapter() {
     assert!((0.45..0.55).contains(&latency[&("wgmma", "h100")]), "{latency:?}");
     assert!((0.33..0.4).contains(&latency[&("roles", "h100")]), "{latency:?}");
     check_chapter(&lines);
+}
+
+#[test]
+#[ignore = "compiles kernels, which needs the sources of core: scripts/rust-src"]
+fn shipped_ptx_is_compiled_from_the_steps() {
+    for (chip, _) in TARGETS {
+        let (path, text) = (shipped(chip), text(&compile(chip)));
+        if std::env::var_os("CORRUST_LADDER").is_some_and(|value| value == "write") {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, &text).unwrap();
+        }
+        assert!(
+            fs::read_to_string(&path).unwrap_or_default() == text,
+            "gpu/ladder/ptx/{chip}.ptx is not what the steps compile to: run `CORRUST_LADDER=write cargo test --release \
+             -p corrust-ladder -- --ignored shipped_ptx` and commit it"
+        );
+    }
 }
