@@ -7,7 +7,10 @@ mod page;
 mod report;
 mod speed;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
 
 use console::Term;
 use corrust::{
@@ -37,7 +40,8 @@ use crate::cli::{
 ///
 /// Every kernel of the device is compared with plain loops and with the CPU, random plans run for some time, runs are
 /// repeated, commands are killed and starved of disk space, packets are lost, and every benchmark stands beside the
-/// nearest record. The report is one page without references to a network, and the same as JSON beside it.
+/// nearest record. The report is one page without references to a network, and the same as JSON beside it, which is written
+/// anew with each verdict.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -47,7 +51,7 @@ pub struct Args {
     /// auto, cuda, cuda:1, cpu or sim
     #[arg(long, default_value_t = Device::Auto)]
     device: Device,
-    /// Minutes of random plans, up to 10080 (a week)
+    /// Minutes of the whole run, up to 10080 (a week): random plans come last and take those that are left
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
     /// Requirements to decide, by name, as killed,full-disk [default: all]
@@ -105,7 +109,7 @@ impl Args {
         let other = self.compare.as_deref().map(Report::read).transpose()?;
         let report = match &self.earlier {
             Some(path) => Report::read(path)?,
-            None => self.judge()?,
+            None => self.judge(json.as_deref())?,
         };
         let failed = report.results.iter().any(|each| each.finding.verdict == Verdict::Failed);
         let page = page::page(&report, other.as_ref())?;
@@ -126,8 +130,9 @@ impl Args {
         Ok(u8::from(failed))
     }
 
-    /// Decides every requirement, saying so.
-    fn judge(&self) -> Result<Report> {
+    /// Decides every requirement, says so, and writes the report so far to `json` each time.
+    fn judge(&self, json: Option<&Path>) -> Result<Report> {
+        let end = Instant::now() + Duration::from_secs_f64(60.0 * self.minutes);
         let gpu = self.device.open()?;
         let place = Place { gpu, ..Place::default() };
         let meter = meter(&place);
@@ -138,9 +143,12 @@ impl Args {
         let chosen = |requirement: &&Requirement| {
             self.only.is_empty() || self.only.contains(&requirement.id)
         };
-        for requirement in requirements::all().iter().filter(chosen) {
-            let bar = Bar::new(&requirement.id);
+        let mut requirements: Vec<_> = requirements::all().iter().filter(chosen).collect();
+        requirements.sort_by_key(|requirement| requirement.check == Check::RandomPlans);
+        for requirement in requirements {
+            let bar = Bar { end, ..Bar::new(&requirement.id) };
             let finding = match requirement.check {
+                _ if bar.is_over() => self.stopped(),
                 Check::Speed => {
                     let (finding, rows) = speed::check(&place, meter.as_ref(), &bar)?;
                     report.rows = rows;
@@ -150,26 +158,40 @@ impl Args {
                     };
                     finding
                 }
-                _ => self.decide(requirement, &subject, &bar)?,
+                _ => match self.decide(requirement, &subject, &bar) {
+                    Err(Error::Cancelled { .. }) if bar.is_over() => self.stopped(),
+                    finding => finding?,
+                },
             };
             drop(bar);
             say(format_args!("{:<24} {:<11} {}", requirement.id, finding.verdict, finding.text));
             report.results.push(Judged::new(requirement, finding));
+            json.map_or(Ok(()), |path| PartialFile::write_json(path, &report))?;
         }
         Ok(report)
+    }
+
+    /// Finding on a requirement for which no time was left.
+    fn stopped(&self) -> Finding {
+        let text = format!("not decided within --minutes {}", self.minutes);
+        Finding::new(Verdict::NotDecided, text)
     }
 
     /// Decides a requirement on what is computed.
     fn decide(&self, requirement: &Requirement, subject: &Subject, bar: &Bar) -> Result<Finding> {
         let seen = |what: &str| {
             bar.says(what);
-            Ok(())
+            if bar.is_over() { Err(Error::Cancelled { done: 0, total: 0 }) } else { Ok(()) }
         };
         match (requirement.check, requirement.system) {
             (Check::Kernels, Some(system)) => checks::kernels(subject, system, seen),
             (Check::RandomPlans, _) => {
-                let time = Duration::from_secs_f64(60.0 * self.minutes);
-                checks::random_plans(subject, self.seed, time, seen)
+                // It ends by itself.
+                let time = bar.end.saturating_duration_since(Instant::now());
+                checks::random_plans(subject, self.seed, time, |what| {
+                    bar.says(what);
+                    Ok(())
+                })
             }
             (Check::Repeats, _) => checks::repeats(subject, seen),
             (Check::Kill, _) => broken::killed(),
@@ -195,8 +217,11 @@ fn write(path: &std::path::Path, text: &str) -> Result<()> {
     file.finish()
 }
 
-/// A line on a terminal that says what is being judged.
-struct Bar(ProgressBar);
+/// A line on a terminal that says what is being judged, and the end of the time for it.
+struct Bar {
+    line: ProgressBar,
+    end: Instant,
+}
 
 impl Bar {
     fn new(requirement: &str) -> Self {
@@ -208,17 +233,23 @@ impl Bar {
         };
         let bar = ProgressBar::new_spinner().with_style(style).with_prefix(requirement.to_owned());
         bar.tick();
-        Self(bar)
+        // A week more than the longest run.
+        Self { line: bar, end: Instant::now() + Duration::from_secs(14 * 86_400) }
+    }
+
+    /// Returns whether the time is over.
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.end
     }
 
     fn says(&self, what: &str) {
-        self.0.set_message(what.to_owned());
-        self.0.tick();
+        self.line.set_message(what.to_owned());
+        self.line.tick();
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.line.finish_and_clear();
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use corrust::{
     Result,
     bench::{Facts, Record, Row},
-    qualify::requirements::Verdict,
+    qualify::requirements::{self, Verdict},
 };
 
 use crate::cli::{
@@ -27,6 +27,19 @@ pub fn page(report: &Report, other: Option<&Report>) -> Result<String> {
     let mut body = String::new();
     let _ = writeln!(body, "<h1>Qualification of corrust on {}</h1>", text(&report.machine.device));
     let _ = writeln!(body, "<p>{}.</p>", text(&report.summary()));
+    let left: Vec<&str> = requirements::all()
+        .iter()
+        .map(|requirement| &*requirement.id)
+        .filter(|id| report.results.iter().all(|each| each.id != **id))
+        .collect();
+    if !left.is_empty() {
+        let left = left.join(", ");
+        let _ = writeln!(
+            body,
+            "<p>Not asked for, and nothing is claimed of them: {}.</p>",
+            text(&left)
+        );
+    }
     body += &facts(report, other);
     body += &verdicts(report, other);
     body += &details(report);
@@ -95,9 +108,7 @@ fn facts(report: &Report, other: Option<&Report>) -> String {
             format!("{}, commit {}", machine(report).version, machine(report).commit)
         }),
         ("compiler", |report| machine(report).compiler.clone()),
-        ("random plans", |report| {
-            format!("{} minutes, from seed {} on", report.minutes, report.seed)
-        }),
+        ("minutes at most", |report| report.minutes.to_string()),
     ];
     let mut rows = String::new();
     for (name, fact) in all {

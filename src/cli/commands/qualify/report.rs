@@ -42,7 +42,7 @@ impl Judged {
 pub struct Report {
     /// The machine.
     pub machine: Facts,
-    /// Minutes of random plans.
+    /// Most minutes of the run.
     pub minutes: f64,
     /// Seed of the first random plan.
     pub seed: u64,
