@@ -33,7 +33,7 @@ def test_a_plan_may_be_a_file_and_faults_are_sentences(tmp_path: Path) -> None:
     assert np.load(tmp_path / "s.npy").tolist() == [[[200, 200]]]
     with pytest.raises(ValueError, match="unknown field `visibility`"):
         corrust.observe({"input": {"files": ["x.npy"]}, "visibility": [{"output": "v.npy"}]})
-    with pytest.raises(ValueError, match="unexpected argument '--integrat'"):
+    with pytest.raises(ValueError, match="unexpected argument 'integrat'"):
         corrust.observe({"input": {"files": ["x.npy"]}, "spectra": [{"output": "v.npy", "integrat": 2}]})
 
 

@@ -656,7 +656,8 @@ fn a_product_that_cannot_be_written_ends_alone() {
     let output = corrust(folder, "observe plan.toml");
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("/dev/full"), "{said}");
+    assert_eq!((said.matches("No space left").count(), said.lines().count()), (1, 2), "{said}");
+    assert!(said.contains("visibilities /dev/full ended before the others"), "{said}");
     done(folder, "correlate scan.npy -o v2.npy --integrate 1000 --device cpu");
     same(folder, &[("v.npy", "v2.npy")]);
 }
@@ -673,8 +674,8 @@ fn plans_that_cannot_be_made_get_a_sentence() {
         ("[input\n", "line 1: "),
         (input, "plan.toml: expected a product"),
         (&format!("{input}[[visibility]]\n")[..], "line 4: unknown field `visibility`"),
-        (&format!("{input}{v}integrat = 3\n"), "line 6: unexpected argument '--integrat'"),
-        (&format!("{input}{v}integrate = 0\n"), "line 6: invalid value '0' for '--integrate"),
+        (&format!("{input}{v}integrat = 3\n"), "line 6: unexpected argument 'integrat'"),
+        (&format!("{input}{v}integrate = 0\n"), "line 6: invalid value '0' for 'integrate"),
         (
             &format!("{input}{v}integrate = 6000\n"),
             "line 4: integrate 6000: the recording has only 5003 times",
@@ -694,17 +695,43 @@ fn plans_that_cannot_be_made_get_a_sentence() {
         ),
         (
             &format!("{array}[[power]]\noutput = \"p.fil\"\ninput = [6]\n"),
-            "--input 6: expected one below 6",
+            "line 7: input 6: expected one below 6",
         ),
         (&format!("{input}[[kurtosis]]\noutput = \"k.npy\"\ntimes = 15\n"), "16"),
-        (&format!("{input}[[grid]]\noutput = \"g.npy\"\n"), "--dishes"),
+        (
+            &format!("{input}[[kurtosis]]\noutput = \"k.fil\"\n"),
+            "k.fil: is to be a NumPy file: expected a name that ends in .npy",
+        ),
+        (
+            &format!("{input}[[spectra]]\noutput = \"s.uvh5\"\n"),
+            "s.uvh5: is to be a NumPy file: expected a name that ends in .npy",
+        ),
+        (
+            &format!(
+                "{input}[[beams]]\nweights = \"weights.npy\"\nshifts = \"shifts.npy\"\noutput = \"b.npy\"\nintegrate = 4\n"
+            ),
+            "line 8: integrate 4: expected",
+        ),
+        (
+            &format!("{array}[[power]]\noutput = \"p.fil\"\nscale = 0\n"),
+            "line 7: scale 0: expected a finite number, not 0",
+        ),
+        (
+            &format!("{array}[[power]]\noutput = \"p.fil\"\ninput = [0, 0]\n"),
+            "line 7: input 0: found twice, expected it once",
+        ),
+        (&format!("{input}flag = {{ method = \"sk\", times = 1 }}\n{v}"), "times"),
+        (
+            &format!("{input}[[grid]]\noutput = \"g.npy\"\n"),
+            "line 4: the following required arguments were not provided: dishes",
+        ),
         (
             &format!(
                 "{input}[[beams]]\nweights = \"shifts.npy\"\nshifts = \"shifts.npy\"\noutput = \"b.npy\"\n"
             ),
             "shifts.npy: ",
         ),
-        (&format!("{input}[[beams]]\noutput = \"b.npy\"\n"), "--weights"),
+        (&format!("{input}[[beams]]\noutput = \"b.npy\"\n"), "weights"),
         ("[input]\n[[visibilities]]\noutput = \"v.npy\"\n", "line 1: [input]: expected files"),
         (
             "[input]\nfiles = []\n[[visibilities]]\noutput = \"v.npy\"\n",
@@ -719,7 +746,7 @@ fn plans_that_cannot_be_made_get_a_sentence() {
         (&format!("{input}channelise = {{ taps = 3 }}\n{v}"), "channelise: expected channels"),
         (&format!("{input}flag = {{ method = \"x\" }}\n{v}"), "invalid value 'x'"),
         (&format!("{input}upchannelise = 4\n{v}"), "upchannelise: expected a table"),
-        (&format!("{input}upchannelise = {{ taps = 4 }}\n{v}"), "--factor"),
+        (&format!("{input}upchannelise = {{ taps = 4 }}\n{v}"), "factor"),
         (
             &format!("{input}upchannelise = {{ factor = 6 }}\n{v}"),
             "line 4: 6 subchannels of a channel: expected a power of two, 2 to 512",
@@ -738,12 +765,14 @@ fn plans_that_cannot_be_made_get_a_sentence() {
             ),
             "line 5: upchannelise: of channels that overlap",
         ),
-        (&format!("{input}device2 = \"cpu\"\n{v}"), "unexpected argument '--device2'"),
+        (&format!("{input}device2 = \"cpu\"\n{v}"), "unexpected argument 'device2'"),
         (&format!("{v}[input]\nfiles = [\"scan.npy\"]\ndevice = \"gpu\"\n"), "line 5: "),
     ] {
         plan(folder, text);
         let error = refused(folder, "observe plan.toml");
         assert!(error.contains(sentence) && error.lines().count() == 1, "{text}: {error}");
+        assert!(!error.contains("--"), "an option in place of a key: {error}");
+        assert_eq!(refused(folder, "observe plan.toml --dry-run"), error, "{text}");
         assert!(!folder.join("v.npy").exists(), "{text}");
     }
 }

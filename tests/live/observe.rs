@@ -734,7 +734,7 @@ fn streams_that_cannot_be_observed_get_a_sentence() {
             "line 3: beams of a stream that a signal ends: expected seconds or times in live",
         ),
         (format!("[input]\nlive = {{ silence = 0.1 }}\ndevice = \"cpu\"\n{v}"), "nothing came"),
-        (format!("[input]\nlive = {{ tcp = \"x\" }}\n{v}"), "unexpected argument '--tcp'"),
+        (format!("[input]\nlive = {{ tcp = \"x\" }}\n{v}"), "unexpected argument 'tcp'"),
     ] {
         let text = text.replace("live = {", "live = { listen = \"127.0.0.1:0\",");
         let text = text

@@ -162,6 +162,11 @@ impl InputPowers {
                 shape.inputs
             )));
         }
+        if let Some((_, input)) =
+            chosen.iter().enumerate().find(|(at, input)| chosen[..*at].contains(input))
+        {
+            return Err(Error::invalid(format!("--input {input}: found twice, expected it once")));
+        }
         let pairs = scaling.stokes.map(|stokes| Ok((stokes, array.pairs(shape.inputs, &chosen)?)));
         let pairs = pairs.transpose()?;
         let of = Of {
@@ -268,9 +273,11 @@ impl Powers {
             )));
         }
         if let Some(scale) = scale
-            && !scale.is_finite()
+            && (!scale.is_finite() || scale == 0.0)
         {
-            return Err(Error::invalid(format!("--scale {scale}: expected a finite number")));
+            return Err(Error::invalid(format!(
+                "--scale {scale}: expected a finite number, not 0"
+            )));
         }
         if times < step {
             return Err(Error::invalid(format!(

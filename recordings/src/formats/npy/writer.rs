@@ -2,6 +2,10 @@
 
 use std::path::Path;
 
+/// Endings of names that tell of another format.
+const OTHERS: [&str; 12] =
+    ["csv", "dada", "fil", "h5", "hdf5", "json", "png", "ptu", "raw", "svg", "uvh5", "vdif"];
+
 use corrust_host::{Error, Result, partial::PartialFile};
 
 use super::header::{Dtype, header};
@@ -26,7 +30,8 @@ impl Writer {
     /// other; their number becomes the length of the first axis.
     ///
     /// # Errors
-    /// [`Error::Io`] when the destination's folder does not exist or cannot be written to.
+    /// [`Error::File`] when the name ends as those of another format do; [`Error::Io`] when the destination's folder does not
+    /// exist or cannot be written to.
     pub fn appending(path: impl AsRef<Path>, dtype: Dtype, entry: &[usize]) -> Result<Self> {
         let shape = [&[0], entry].concat();
         Self::create(path.as_ref(), dtype, shape, true)
@@ -35,8 +40,8 @@ impl Writer {
     /// Starts an array of a known shape, whose elements are [written](Self::write_at) in any order.
     ///
     /// # Errors
-    /// [`Error::Io`] when the destination's folder does not exist, cannot be written to, or cannot
-    /// hold a file of this size.
+    /// [`Error::File`] when the name ends as those of another format do; [`Error::Io`] when the destination's folder does not
+    /// exist, cannot be written to, or cannot hold a file of this size.
     pub fn with_shape(path: impl AsRef<Path>, dtype: Dtype, shape: &[usize]) -> Result<Self> {
         let path = path.as_ref();
         let bytes = shape
@@ -49,6 +54,13 @@ impl Writer {
     }
 
     fn create(path: &Path, dtype: Dtype, shape: Vec<usize>, grows: bool) -> Result<Self> {
+        let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+        if OTHERS.contains(&&*ending) {
+            return Err(Error::file(
+                path,
+                "is to be a NumPy file: expected a name that ends in .npy",
+            ));
+        }
         let header = header(dtype, &shape, 0);
         let mut file = PartialFile::create(path)?;
         file.append(&header)?;

@@ -557,11 +557,8 @@ impl<'a> Plan<'a> {
             array: array.as_ref(),
             ..place(shape, recorded, interval)
         };
-        if dry_run {
-            return dry(&place, false);
-        }
+        let dry_said = if dry_run { dry(&place, false)? } else { Vec::new() };
         let start = Instant::now();
-        let bar = Progress::new("observing", &shape, recorded);
         // Products on several GPUs bring their own channels there.
         let gpu = if gpus.len() == 1 { gpus.first().cloned() } else { None };
         let mut judged = None;
@@ -586,18 +583,25 @@ impl<'a> Plan<'a> {
                 }
             }
         };
+        let bar = (!dry_run).then(|| Progress::new("observing", &shape, recorded));
         let mut done = 0;
         let pieces = pieces.progress(|progress| {
             done = progress.done;
-            bar.set(done);
+            if let Some(bar) = &bar {
+                bar.set(done);
+            }
         });
         let mut took: Vec<(String, Duration)> = Vec::new();
         let mut observation =
             Observation::over(pieces, gpu).timed(|name, time| took.push((name.to_owned(), time)));
         let mut made: Vec<Made> = Vec::new();
         for (table, request) in &requests {
-            let found = request.begin(&place, &mut observation);
+            let found = request.begin(&place, &mut observation, dry_run);
             made.push(found.map_err(|error| text.located(table, error))?);
+        }
+        if dry_run {
+            // Products that have begun and are dropped leave nothing.
+            return Ok(dry_said);
         }
         let faults = observation.run(|name, error| warn(format_args!("{name}: {error}")))?;
         drop(bar);
@@ -621,8 +625,8 @@ impl<'a> Plan<'a> {
         }
         // Files of flags are a product, too.
         let judged = judged.map_or(Ok(()), Judged::finish);
-        if let Some((name, error)) = faults.into_iter().next() {
-            return Err(Error::invalid(format!("{name} ended before the others: {error}")));
+        if let Some((name, _)) = faults.into_iter().next() {
+            return Err(Error::invalid(format!("{name} ended before the others")));
         }
         judged?;
         first.map_or(Ok(()), Err)?;

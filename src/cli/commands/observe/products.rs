@@ -234,6 +234,9 @@ impl Request {
         if !options.beams.is_dated() {
             options.beams.array = None;
         }
+        if options.beams.array.is_none() && !options.beams.is_dated() {
+            options.beams.read_array().map_err(|error| text.located(table, error))?;
+        }
         Ok(Self::Beams(options))
     }
 
@@ -383,12 +386,20 @@ impl Request {
         })
     }
 
-    /// Begins the product: its plan, and its files.
-    pub fn begin<'a>(&self, place: &Place<'_>, observation: &mut Observation<'a>) -> Result<Made> {
+    /// Begins the product: its plan, and its files; of a dry run, but for what is written at once.
+    pub fn begin<'a>(
+        &self,
+        place: &Place<'_>,
+        observation: &mut Observation<'a>,
+        dry_run: bool,
+    ) -> Result<Made> {
         let name = self.name();
         let finish: Finish = match self {
             Self::Visibilities(options) => options.add(&name, place, observation)?,
-            Self::Beams(options) => add_beams(options, &name, place, observation)?,
+            Self::Beams(options) => {
+                let steer = options.steer && !dry_run;
+                add_beams(&BeamTable { steer, ..options.clone() }, &name, place, observation)?
+            }
             Self::Grid(options) => options.add(&name, place, observation)?,
             Self::Power(options) => {
                 let array = place.array.ok_or_else(|| needs_array(&options.output))?;

@@ -51,13 +51,14 @@ impl Text<'_> {
     /// An error at a place of the text.
     pub fn error(self, at: usize, what: impl std::fmt::Display) -> Error {
         let line = 1 + self.text.get(..at).unwrap_or_default().matches('\n').count();
-        Error::file(self.path, format!("line {line}: {what}"))
+        Error::file(self.path, format!("line {line}: {}", as_keys(&what.to_string())))
     }
 
-    /// The same of an error that a table's options led to.
+    /// The same of an error that a table's options led to: at the key that it names, else at the table.
     pub fn located(self, table: &Spanned<Keys>, error: Error) -> Error {
         match error {
-            Error::Invalid(what) => self.error(table.span().start, what),
+            Error::Invalid(what) => self.error(about(table, &what), what),
+            error @ Error::File { .. } => self.error(table.span().start, error),
             other => other,
         }
     }
@@ -87,13 +88,7 @@ impl Text<'_> {
         });
         parsed.map_err(|error| {
             let sentence = clap_sentence(&error);
-            // The key that it is about, else the table.
-            let about = table.get_ref().iter().find(|(key, _)| {
-                let named = format!("--{key}");
-                sentence.split(|c: char| c.is_whitespace() || "'=,".contains(c)).any(|w| w == named)
-            });
-            let at = about.map_or(table.span().start, |(_, value)| value.span().start);
-            self.error(at, sentence)
+            self.error(about(table, &sentence), sentence)
         })
     }
 
@@ -121,6 +116,30 @@ impl Text<'_> {
             )
         })
     }
+}
+
+/// Place of the key whose option a sentence names, else of the table.
+fn about(table: &Spanned<Keys>, sentence: &str) -> usize {
+    let found = table.get_ref().iter().find(|(key, _)| {
+        let named = format!("--{key}");
+        sentence.split(|c: char| c.is_whitespace() || "'=,:".contains(c)).any(|w| w == named)
+    });
+    found.map_or(table.span().start, |(_, value)| value.span().start)
+}
+
+/// A sentence about options as one about keys: `--rate` is `rate`.
+fn as_keys(sentence: &str) -> String {
+    let mut keys = String::with_capacity(sentence.len());
+    let mut rest = sentence;
+    while let Some(at) = rest.find("--") {
+        let is_option = !rest[..at].ends_with(|c: char| c.is_alphanumeric() || c == '-')
+            && rest[at + 2..].starts_with(|c: char| c.is_ascii_lowercase());
+        let kept = if is_option { at } else { at + 2 };
+        keys += &rest[..kept];
+        rest = &rest[at + 2..];
+    }
+    // Keys of the table `flag` whose options have longer names.
+    (keys + rest).replace("sk-times", "times")
 }
 
 /// Takes a key out of a table.
