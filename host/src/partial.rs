@@ -14,6 +14,9 @@ use crate::error::{Error, Result};
 /// Names of the process's standard output.
 const STDOUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
+/// Stands between the final name and what makes a temporary name the only one of its kind.
+const MARK: &str = ".corrust-";
+
 /// Ends the temporary name of every unfinished file.
 const SUFFIX: &str = ".partial";
 
@@ -151,6 +154,13 @@ impl PartialFile {
         };
         finish().map_err(Error::io(&path, "write"))
     }
+}
+
+/// Removes the unfinished files of killed processes whose final names in the folder of `pattern` begin as its name does and go on with
+/// a dash: `live/vis-20260301T120000.000000Z.npy` of `live/vis.npy`.
+pub fn sweep_series(pattern: &Path) {
+    let stem = pattern.file_stem().unwrap_or_default().to_string_lossy();
+    sweep(folder(pattern), &format!(".{stem}-"));
 }
 
 /// Removes every unfinished file of this process, which is to end at once: a thread that starts or
@@ -300,15 +310,16 @@ fn prefix(target: &Path) -> String {
     /// Names are at most 255 bytes long, and those of two files may start alike.
     const LONGEST: usize = 200;
     let name = target.file_name().unwrap_or_default().to_string_lossy();
-    format!(".{}.corrust-", &name[..name.floor_char_boundary(LONGEST)])
+    format!(".{}{MARK}", &name[..name.floor_char_boundary(LONGEST)])
 }
 
 /// Removes the unfinished files in a folder that start so and are nobody's.
 fn sweep(folder: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
-        let name = entry.file_name();
-        if name.to_str().is_some_and(|name| name.starts_with(prefix) && name.ends_with(SUFFIX))
+        let is_unfinished =
+            |name: &str| name.starts_with(prefix) && name.contains(MARK) && name.ends_with(SUFFIX);
+        if entry.file_name().to_str().is_some_and(is_unfinished)
             && let Ok(file) = File::options().write(true).open(entry.path())
             && file.try_lock().is_ok()
         {

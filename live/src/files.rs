@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use corrust_host::{
     Error, Result,
     correlate::{ValidCounts, baselines},
-    partial::{PartialFile, folder},
+    partial::{PartialFile, folder, sweep_series},
     samples::Shape,
 };
 use corrust_recordings::{
@@ -141,6 +141,7 @@ impl Files {
             written: 0,
             dropped: 0,
         };
+        sweep_series(pattern);
         // Better to hear now what cannot be written; nothing of it stays.
         files.open(0, 1)?;
         files.open = None;

@@ -1011,8 +1011,8 @@ fn what_cannot_be_served_gets_a_sentence() {
         ("-o vis.txt".into(), "expected a name that ends in .npy or .uvh5".into()),
         (
             // Before the sockets are opened: this one is taken.
-            format!("-o missing/vis.npy --listen {taken} --http 127.0.0.1:0"),
-            "missing: no such folder: expected that of --output missing/vis.npy".into(),
+            format!("-o /dev/null/vis.npy --listen {taken} --http 127.0.0.1:0"),
+            "/dev/null: cannot create: ".into(),
         ),
     ] {
         let said = command::refused(folder.path(), &format!("serve --device cpu {arguments}"));
@@ -1328,4 +1328,20 @@ fn send_and_serve_fit_each_other() {
         let said = command::refused(folder.path(), arguments);
         assert!(said.contains(sentence), "{arguments}: {said}");
     }
+}
+
+#[test]
+fn the_folder_is_made_and_files_of_a_killed_service_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = folder.path().join("dumps/today");
+    let output = format!("{STREAM} -o dumps/today/vis.npy");
+    Service::start(folder.path(), &output).end();
+    assert!(made.is_dir());
+    let [of_it, of_another] = ["vis", "other"].map(|name| {
+        let path = made.join(format!(".{name}-20260301T120000.000000Z.npy.corrust-abc.partial"));
+        fs::write(&path, "killed").unwrap();
+        path
+    });
+    Service::start(folder.path(), &output).end();
+    assert!(!of_it.exists() && of_another.exists());
 }

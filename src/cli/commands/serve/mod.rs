@@ -7,6 +7,7 @@ mod shared;
 pub use args::Args;
 
 use std::{
+    fs,
     net::TcpListener,
     num::NonZeroU64,
     path::Path,
@@ -277,10 +278,7 @@ impl Args {
     fn check_output(&self) -> Result<()> {
         let Some(output) = &self.output else { return Ok(()) };
         let folder = format::folder(output);
-        if !folder.is_dir() {
-            let reason = format!("no such folder: expected that of --output {}", output.display());
-            return Err(Error::file(folder, reason));
-        }
+        fs::create_dir_all(folder).map_err(Error::io(folder, "create"))?;
         PartialFile::create(output).map(drop)
     }
 
