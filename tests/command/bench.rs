@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 use corrust_gpu::{abi::ENTRIES, ptx};
 use serde_json::Value;
 
-use crate::support::{command, device};
+use crate::support::{command, device, tier};
 
 fn corrust(folder: &Path, arguments: &str) -> (Option<i32>, String) {
     let output = command::corrust(folder, arguments);
@@ -223,7 +223,8 @@ fn every_limit_and_every_system_is_checked_on_sim() {
     let run = |arguments: &str| {
         done(folder.path(), &format!("bench {arguments} --device sim --repeats 1"))
     };
-    let text = run("limits");
+    // Most of the work, in which the quick tier would find nothing that a limit's own tests do not.
+    let text = if tier::full() { run("limits") } else { String::new() };
     for limit in [
         "wgmma s8",
         "wgmma f16",
@@ -240,7 +241,7 @@ fn every_limit_and_every_system_is_checked_on_sim() {
         "host to device",
         "device to host",
     ] {
-        assert!(text.contains(limit), "{limit}: {text}");
+        assert!(!tier::full() || text.contains(limit), "{limit}: {text}");
     }
     let text = run("correlate --inputs 9 --channels 2 --times 70");
     assert!(text.contains("from host") && text.contains("wgmma-128"), "{text}");

@@ -1,8 +1,8 @@
 //! Python packages that judge what corrust reads and writes, each set of them in a virtual environment of
 //! its own under the target folder.
 //!
-//! If one cannot be made, without a network for example, the tests that ask for it are skipped and say
-//! why, except on CI, where they fail.
+//! The quick tier installs nothing: the tests that ask for one are skipped there and say so. If one cannot be made, without a
+//! network for example, they are skipped and say why, except on CI, where they fail.
 
 use std::{
     collections::HashMap,
@@ -11,6 +11,8 @@ use std::{
     process::Command,
     sync::{Mutex, PoisonError},
 };
+
+use super::tier;
 
 /// Packages that judge UVH5.
 pub const PYUVDATA: [&str; 3] = ["pyuvdata==3.2.8", "python-casacore==3.8.1", "setuptools"];
@@ -29,6 +31,10 @@ pub fn run(command: &mut Command) -> Result<String, String> {
 /// The Python interpreter of a virtual environment with `packages`, made if need be; [`None`] where it
 /// cannot be, of which the reason is printed.
 pub fn python(packages: &[&str]) -> Option<PathBuf> {
+    if !tier::full() {
+        println!("skipped: CORRUST_TESTS=full compares with {}", packages.join(", "));
+        return None;
+    }
     static KNOWN: Mutex<Option<HashMap<String, Result<PathBuf, String>>>> = Mutex::new(None);
     let list = packages.join("\n");
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

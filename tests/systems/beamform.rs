@@ -14,7 +14,7 @@ use corrust::{
 use oracle::{Answer, Case, Output, Wide};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use crate::support::{device, oracle::beamform as oracle};
+use crate::support::{device, oracle::beamform as oracle, tier};
 
 /// A backend, and the sizes at which to test it.
 #[derive(Clone, Copy)]
@@ -219,22 +219,26 @@ fn random(shape: (usize, usize, usize, usize, usize)) -> Case {
 
 /// Every size of each axis, with a few of the others.
 fn sizes(backend: Backend) {
+    let mut shapes = Vec::new();
     for (index, &dishes) in backend.dishes.iter().enumerate() {
-        backend.judge(&random((dishes, [3, 20, 96][index % 3], 1 + index % 2, 2, 70)));
+        shapes.push((dishes, [3, 20, 96][index % 3], 1 + index % 2, 2, 70));
     }
     for (index, &beams) in backend.beams.iter().enumerate() {
-        backend.judge(&random(([65, 300, 16][index % 3], beams, 2, 1 + index % 2, 67)));
+        shapes.push(([65, 300, 16][index % 3], beams, 2, 1 + index % 2, 67));
     }
     for (index, &times) in backend.times.iter().enumerate() {
-        backend.judge(&random(([48, 512, 7][index % 3], [5, 17][index % 2], 3, 1, times)));
+        shapes.push(([48, 512, 7][index % 3], [5, 17][index % 2], 3, 1, times));
+    }
+    for shape in tier::cases(backend.device, &shapes, 14) {
+        backend.judge(&random(shape));
     }
 }
 
 /// Tiles of which a part of the weights lies in shared memory: whole, with edges, over several streams for each
 /// block, and with sums that go on to another launch.
 fn weights_in_shared_memory(backend: Backend) {
-    for (dishes, beams) in [(1024, 96), (1000, 65), (1025, 96), (512, 128), (400, 97), (1100, 128)]
-    {
+    let sizes = [(1025, 96), (1024, 96), (1000, 65), (512, 128), (1100, 128), (400, 97)];
+    for (dishes, beams) in tier::cases(backend.device, &sizes, 2) {
         backend.judge(&random((dishes, beams, 3, 1, 70)));
     }
 }
@@ -470,7 +474,8 @@ fn wide(backend: Backend) {
         (257, 97, 1, 1, 5),
         (600, 3, 2, 1, 130),
     ];
-    for (index, &shape) in shapes.iter().enumerate() {
+    let shapes: Vec<_> = shapes.into_iter().enumerate().collect();
+    for (index, shape) in tier::cases(backend.device, &shapes, 4) {
         for voltages in [Encoding::Ci8, Encoding::Ci4] {
             if !backend.takes(voltages) {
                 continue;
@@ -528,16 +533,15 @@ fn halves(backend: Backend) {
     if !backend.takes(Encoding::Cf16) {
         return;
     }
-    for (index, shape) in [
-        (1, 1, 1, 1, 1),
+    let shapes = [
         (15, 15, 2, 1, 63),
+        (1, 1, 1, 1, 1),
         (127, 16, 1, 2, 65),
         (129, 65, 1, 1, 70),
         (300, 97, 2, 1, 5),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    ];
+    let shapes: Vec<_> = shapes.into_iter().enumerate().collect();
+    for (index, shape) in tier::cases(backend.device, &shapes, 2) {
         let case = wide_case(shape, Encoding::Cf16, index as u64);
         let (dishes, beams, channels, polarisations, times) = shape;
         for (rounding, output) in [
