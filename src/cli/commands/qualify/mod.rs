@@ -146,7 +146,8 @@ impl Args {
         let mut requirements: Vec<_> = requirements::all().iter().filter(chosen).collect();
         requirements.sort_by_key(|requirement| requirement.check == Check::RandomPlans);
         for requirement in requirements {
-            let bar = Bar { end, ..Bar::new(&requirement.id) };
+            let mut bar = Bar::new(&requirement.id);
+            bar.end = end;
             let finding = match requirement.check {
                 _ if bar.is_over() => self.stopped(),
                 Check::Speed => {
@@ -181,7 +182,7 @@ impl Args {
     fn decide(&self, requirement: &Requirement, subject: &Subject, bar: &Bar) -> Result<Finding> {
         let seen = |what: &str| {
             bar.says(what);
-            if bar.is_over() { Err(Error::Cancelled { done: 0, total: 0 }) } else { Ok(()) }
+            if bar.is_over() { Err(Error::Cancelled { done: 0, times: 0 }) } else { Ok(()) }
         };
         match (requirement.check, requirement.system) {
             (Check::Kernels, Some(system)) => checks::kernels(subject, system, seen),
