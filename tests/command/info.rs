@@ -333,8 +333,8 @@ fn frequencies_of_headers_are_told_and_used() {
     expect(&info(folder, "up.dada"), &json!({"sky_frequency": 1.4e9, "bandwidth": 1e6}));
     expect(&info(folder, "down.dada"), &json!({"sky_frequency": 1.4e9, "bandwidth": -1e6}));
     let text = done(folder, "info down.dada");
-    assert!(text.contains("sky frequency        1.4 GHz"), "{text}");
-    assert!(text.contains("bandwidth            1 MHz, descending"), "{text}");
+    assert!(text.contains("sky frequency        1.40 GHz"), "{text}");
+    assert!(text.contains("bandwidth            1.00 MHz, descending"), "{text}");
     fs::write(folder.join("scan.raw"), guppi(&[0], &[("OBSFREQ", "600"), ("OBSBW", "-4")]))
         .unwrap();
     expect(&info(folder, "scan.raw"), &json!({"sky_frequency": 6e8, "bandwidth": -4e6}));

@@ -18,7 +18,8 @@ fn counts_are_those_that_detectors_write() {
     let expected: Vec<u16> =
         bytes.as_chunks().0.iter().map(|&count| u16::from_le_bytes(count)).collect();
     let read = |name: &str| {
-        let mut stack = Stack::open(&folder.path().join(name), DATASET).map_err(|e| e.to_string())?;
+        let mut stack =
+            Stack::open(&folder.path().join(name), DATASET).map_err(|e| e.to_string())?;
         let (frames, pixels) = (stack.frames(), stack.height() * stack.width());
         assert_eq!((frames, stack.height(), stack.width()), (5, 24, 37));
         let mut found = vec![0; frames * pixels];
