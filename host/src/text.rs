@@ -34,7 +34,7 @@ pub fn read_text_up_to(path: &Path, most: u64) -> Result<String> {
 ///
 /// # Errors
 /// [`Error::File`] for a longer one; [`Error::Io`].
-fn read_most(path: &Path, most: u64) -> Result<Vec<u8>> {
+pub fn read_most(path: &Path, most: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(Error::io(path, "read"))?;
     let read = file.take(most.saturating_add(1)).read_to_end(&mut bytes);

@@ -164,6 +164,10 @@ impl Frames {
         payload: &[u8],
     ) -> std::result::Result<(u64, usize, Validity), (Fate, Option<usize>)> {
         let Geometry { frame, channels, .. } = self.geometry;
+        if header.invalid {
+            // Nothing of it is believed, neither its thread nor its time.
+            return Err((Fate::Invalid, None));
+        }
         let thread = self.axis.thread(header.thread);
         if payload.len() != frame || !self.is_of(header) {
             return Err((Fate::WrongSize, thread));

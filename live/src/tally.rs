@@ -127,6 +127,12 @@ impl Tally {
         self.faults[fault as usize]
     }
 
+    /// Packets that were none, by their faults, in words that follow others: ", 3 foreign".
+    pub fn faults_said(&self) -> String {
+        let there = Fault::ALL.into_iter().filter(|fault| self.faults(*fault) > 0);
+        there.map(|fault| format!(", {} {}", self.faults(fault), fault.name())).collect()
+    }
+
     /// Heaps that met a fate.
     pub fn heaps(&self, fate: Fate) -> u64 {
         self.heaps[fate as usize]

@@ -569,4 +569,12 @@ fn beams_are_the_same_in_frames_of_vdif() {
         assert!(error.contains(sentence) && error.lines().count() == 1, "{error}");
         assert!(!folder.join("k.vdif").exists());
     }
+    // Fewer times than a frame has.
+    write(folder, &random((9, beams, channels, polarisations, 100), 7));
+    let error = refusal("-o k.vdif --array array.json");
+    assert!(
+        error.contains("k.vdif: 100 times of beams make no frame of VDIF: expected"),
+        "{error}"
+    );
+    assert!(!folder.join("k.vdif").exists());
 }

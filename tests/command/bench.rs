@@ -452,6 +452,14 @@ fn what_cannot_be_measured_or_read_is_refused_in_a_sentence() {
         ("bench correlate --inputs 0", "--inputs: expected 1 or more, found 0"),
         ("bench beamform --times 0", "--times: expected 1 or more, found 0"),
         ("bench autocorrelate --sensors 4,0", "--sensors: expected 1 or more, found 0"),
+        (
+            "bench correlate --device model:a100 --inputs 99999999999999",
+            "--inputs 99999999999999: expected at most 65536",
+        ),
+        (
+            "bench correlate --device cpu --inputs 60000 --times 60000 --channels 60000",
+            "samples in all: expected at most",
+        ),
         ("bench --repeats 0", "--repeats: expected 1 or more, found 0"),
         ("bench --sustain 61", "--sustain: expected 0 to 60 seconds, found 61"),
         ("bench --sustain NaN", "--sustain: expected 0 to 60 seconds, found NaN"),

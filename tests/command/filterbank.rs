@@ -452,3 +452,72 @@ fn beams_that_make_no_filterbank_are_refused_in_one_sentence() {
         refused(folder, &format!("{run} -o x.fil --array array.json --beam 0,1 --no-clobber"));
     assert!(error.contains("x.0.fil: exists"), "{error}");
 }
+
+/// Blocks of GUPPI RAW whose headers say all that a filterbank file does.
+fn complete_guppi(cards: &[(&str, &str)]) -> Vec<u8> {
+    let block = |packet: usize| {
+        let packet = packet.to_string();
+        let said = [
+            ("OBSNCHAN", "4"),
+            ("NPOL", "4"),
+            ("NBITS", "8"),
+            ("BLOCSIZE", "160"),
+            ("PKTSIZE", "160"),
+            ("PKTIDX", &packet),
+            ("TBIN", "0.001"),
+            ("OBSFREQ", "1.4E+03"),
+            ("OBSBW", "-2.0"),
+            ("STT_IMJD", "61100"),
+            ("STT_SMJD", "43200"),
+            ("TELESCOP", "'example'"),
+            ("SRC_NAME", "'J0534+2200'"),
+            ("RA_STR", "'05:34:31.94'"),
+            ("DEC_STR", "'-22:00:52.2'"),
+        ];
+        let kept = said.iter().filter(|card| cards.iter().all(|other| other.0 != card.0));
+        let cards = kept.chain(cards.iter().filter(|card| !card.1.is_empty()));
+        let cards = cards.map(|(name, value)| format!("{name:8}= {value:>20}"));
+        let cards = cards.chain(["END".to_owned()]).map(|card| format!("{card:80}"));
+        let mut block = cards.collect::<String>().into_bytes();
+        block.extend((0..160).map(|at| (at * 7 + 3) as u8));
+        block
+    };
+    [block(0), block(1)].concat()
+}
+
+#[test]
+fn what_headers_say_needs_no_array_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("scan.raw"), complete_guppi(&[])).unwrap();
+    done(folder, "filterbank scan.raw -o x.fil --integrate 2");
+    let bytes = fs::read(folder.join("x.fil")).unwrap();
+    let number = |name: &str| {
+        let at = bytes.windows(name.len()).position(|found| found == name.as_bytes());
+        let at = at.unwrap_or_else(|| panic!("{name}")) + name.len();
+        f64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+    };
+    assert_eq!((number("src_raj"), number("src_dej")), (53_431.94, -220_052.2));
+    assert_eq!((number("fch1"), number("foff")), (1400.75, -0.5));
+    assert_eq!((number("tstart"), number("tsamp")), (61_100.5, 0.002));
+    assert!(bytes.windows(10).any(|found| found == b"J0534+2200"));
+    // An empty array file does as much, and one with a source counts.
+    fs::write(folder.join("array.json"), "{}").unwrap();
+    done(folder, "filterbank scan.raw -o y.fil --integrate 2 --array array.json");
+    assert!(fs::read(folder.join("y.fil")).unwrap() == bytes);
+    let center = r#"{"phase_center": {"name": "zenith", "ra": 15.0, "dec": 1.5}}"#;
+    fs::write(folder.join("array.json"), center).unwrap();
+    done(folder, "filterbank scan.raw -o y.fil --integrate 2 --array array.json");
+    let other = fs::read(folder.join("y.fil")).unwrap();
+    assert!(other.windows(6).any(|found| found == b"zenith"));
+    done(folder, "filterbank scan.raw -o y.npy --integrate 2");
+    if let Some(python) = witness::python(&["blimpy==2.1.4", "setuptools<81"]) {
+        let path = folder.join("x.fil");
+        let found = witness::script(&python, "direction.py", &[path.to_str().unwrap()]);
+        assert!(found.ends_with("83.633083 -22.014500 J0534+2200"), "{found}");
+    }
+
+    fs::write(folder.join("scan.raw"), complete_guppi(&[("OBSBW", "")])).unwrap();
+    let text = refused(folder, "filterbank scan.raw -o z.fil");
+    assert!(text.contains("scan.raw: does not say") && text.contains("expected --array"), "{text}");
+}

@@ -153,7 +153,7 @@ fn faults_are_said_in_a_sentence() {
     says("images s.npy --brightness b.txt", "ends in .npy");
     says("images flat.npy --brightness b.npy", "expected [frame][row][column]");
     says("images four.npy --brightness b.npy", "expected [frame][row][column]");
-    says("images float.npy --brightness b.npy", "expected uint8 or uint16");
+    says("images float.npy --brightness b.npy", "expected uint8, uint16 or uint32");
     says("images text.tif --brightness b.npy", "TIFF");
     says("images no.txt --brightness b.npy", "no stack of images");
     says("images s.npy --frames 3..9 --brightness b.npy", "expected at most 4");

@@ -312,3 +312,52 @@ fn headers_complete_the_array_file_and_contradict_it() {
         assert!(said.ends_with(expected), "{said}");
     }
 }
+
+/// Frequencies of the sky are told of what headers say them of, and channels of raw voltages have them.
+#[test]
+fn frequencies_of_headers_are_told_and_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let dada = |name: &str, lines: &str| {
+        let mut bytes = format!(
+            "HDR_SIZE 4096\nNBIT 8\nTSAMP 0.5\nFREQ 1400\nUTC_START 2026-03-01-00:00:00\n{lines}\n"
+        )
+        .into_bytes();
+        bytes.resize(4096, 0);
+        bytes.extend((0..4096_u32).map(|at| (at.wrapping_mul(0x9e37_79b1) >> 25) as u8));
+        fs::write(folder.join(name), bytes).unwrap();
+    };
+    dada("up.dada", "NDIM 1\nBW 1");
+    dada("down.dada", "NDIM 1\nBW -1");
+    dada("complex.dada", "NDIM 2\nBW 2");
+    expect(&info(folder, "up.dada"), &json!({"sky_frequency": 1.4e9, "bandwidth": 1e6}));
+    expect(&info(folder, "down.dada"), &json!({"sky_frequency": 1.4e9, "bandwidth": -1e6}));
+    let text = done(folder, "info down.dada");
+    assert!(text.contains("sky frequency        1.40 GHz"), "{text}");
+    assert!(text.contains("bandwidth            1.00 MHz, descending"), "{text}");
+    fs::write(folder.join("scan.raw"), guppi(&[0], &[("OBSFREQ", "600"), ("OBSBW", "-4")]))
+        .unwrap();
+    expect(&info(folder, "scan.raw"), &json!({"sky_frequency": 6e8, "bandwidth": -4e6}));
+
+    // Bands that run downwards are inverted.
+    let spectra = |arguments: &str| {
+        done(folder, &format!("channelise {arguments} -o s.npy --channels 8 --device cpu"));
+        fs::read(folder.join("s.npy")).unwrap()
+    };
+    assert!(spectra("down.dada") == spectra("up.dada --inverted"));
+    assert!(spectra("down.dada") != spectra("up.dada"));
+
+    // Fringe rotation and UVH5 go by the edge or the middle of the band.
+    let array = r#"{"telescope": "example", "location": {"latitude": 0, "longitude": 0, "altitude": 0},
+        "positions": [[0, 0, 0]]}"#;
+    fs::write(folder.join("array.json"), array).unwrap();
+    for (name, first) in [("up", 1399.5e6), ("down", 1399.5e6 + 62_500.0), ("complex", 1.399e9)] {
+        let run = format!("correlate {name}.dada --channelise 16 -o x.uvh5 --array array.json");
+        done(folder, &format!("{run} --device cpu"));
+        let reader = Reader::open(folder.join("x.uvh5")).unwrap();
+        let width = if name == "complex" { 125_000.0 } else { 62_500.0 };
+        let found = reader.frequencies();
+        assert!((found[0] - first).abs() < 1e-3, "{name}: {} {first}", found[0]);
+        assert!((found[1] - found[0] - width).abs() < 1e-3, "{name}");
+    }
+}

@@ -139,6 +139,11 @@ fn bad_input_is_one_sentence() {
     fs::write(&none, "{}").unwrap();
     for (arguments, expected) in [
         ("--inputs 0 --bandwidth 1MHz".to_owned(), "--inputs 0: expected at least 1"),
+        (
+            "--inputs 18446744073709551615 --bandwidth 1MHz".into(),
+            "--inputs 18446744073709551615: expected at most 16777216",
+        ),
+        (format!("{ok} --channels 8 --dump 1e-320s"), "expected a positive number with ns"),
         ("--inputs 8 --bandwidth fast".into(), "expected a positive number of Hz"),
         (format!("{ok} --bits 5"), "--bits 5: expected 4 (ci4), 8 (ci8) or 16 (cf16)"),
         (format!("{ok} --load 101"), "--load 101: expected more than 0 and at most 100 %"),

@@ -172,7 +172,10 @@ fn options_that_do_not_apply_are_refused() {
         ("info rec.npy --bits 0", "rec.npy: --bits 0 of NumPy: expected it only of Mark 5B"),
         ("info rec.npy --inputs 4", "--inputs 4 of NumPy: expected it only of Mark 5B"),
         ("info scan.vdif --near 2026-01-01", "of VDIF: expected it only of Mark 5B"),
-        ("info scan.vdif --encoding ci8", "--encoding ci8: VDIF says itself"),
+        (
+            "info scan.vdif --encoding ci8",
+            "expected channels, which corrust channelise makes of them",
+        ),
         ("info rec.npy --raw-layout tn", "--raw-layout tn of NumPy: expected it only of raw"),
         ("info raw.npy --layout cnt", "--layout cnt of NumPy: expected it only of channels"),
         ("info photons.ptu --rate 1MHz", "--rate: the file holds photons"),

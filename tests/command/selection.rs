@@ -429,6 +429,11 @@ fn bad_gates_and_shifts_get_one_sentence() {
             "--gate-bins 3 --gate-polyco text.npy --array array.json",
             "text.npy: line 1: 3 words, expected at least 5 of a polyco file",
         ),
+        #[cfg(unix)]
+        (
+            "--gate-bins 3 --gate-polyco /dev/zero --array array.json",
+            "/dev/zero: too long: expected at most 16777216 bytes",
+        ),
         (
             "--shifts three.npy",
             "three.npy: 3 numbers: expected 4, as many as the recording has inputs",

@@ -5,7 +5,10 @@
 
 use std::path::PathBuf;
 
-use corrust::format::{self, Block, Options, moment, npy::Reader};
+use corrust::{
+    Encoding,
+    format::{self, Block, Options, moment, npy::Reader},
+};
 
 use crate::support::witness;
 
@@ -74,6 +77,36 @@ fn baseband_reads_the_same_samples() {
             position += block.times;
         }
         assert_eq!(position, times, "{name}");
+    }
+}
+
+/// CHIME/ARO: two threads of 1024 channels of complex samples of 4 bits.
+#[test]
+fn baseband_reads_the_same_channels() {
+    let Some(python) = witness::python(&["baseband==4.3.0", "numpy>=2"]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let steps = folder.path().join("steps.npy");
+    let path = witness::script(&python, "arochime.py", &[steps.to_str().unwrap()]);
+    let path = path.lines().last().unwrap();
+    let mut expected = Reader::open(&steps).unwrap();
+    let &[times, 2, 1024, 2] = expected.shape() else { panic!("{:?}", expected.shape()) };
+    let expected = expected.read_all().unwrap();
+    let options = Options { rate: Some(800e6 / 2048.0), ..Options::default() };
+    let mut recording = format::open(&[path], options).unwrap();
+    let shape = recording.shape();
+    assert_eq!((shape.inputs, shape.channels), (2, 1024));
+    assert_eq!((shape.encoding, recording.times()), (Encoding::Ci4Offset, times as u64));
+    let mut block = Block::new();
+    assert_eq!(recording.read_block(times, &mut block).unwrap(), times);
+    for time in 0..times {
+        for input in 0..2 {
+            for channel in 0..1024 {
+                let byte = block.samples[(time * 1024 + channel) * 2 + input];
+                let at = ((time * 2 + input) * 1024 + channel) * 2;
+                let found = [byte >> 4, byte & 15].map(|nibble| nibble as i8 - 8);
+                assert_eq!(found, [expected[at] as i8, expected[at + 1] as i8]);
+            }
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod array;
 mod baseband;
 mod corpus;
 mod guppi;
+mod headers;
 mod npy;
 mod parsers;
 mod photon_hdf5;
@@ -18,6 +19,8 @@ mod photons_spc;
 mod raw;
 mod simulate_vdif;
 mod skipped;
+#[cfg(feature = "images")]
+mod stacks;
 #[path = "../support/mod.rs"]
 mod support;
 #[cfg(feature = "cli")]

@@ -231,7 +231,7 @@ fn guppi_raw_of_4_and_16_bits() {
         match bits {
             16 => {
                 let text = channelised.err().unwrap().to_string();
-                assert!(text.contains("NBITS = 16: expected 4 or 8"), "{text}");
+                assert!(text.contains("NBITS = 16: expected 2, 4 or 8"), "{text}");
             }
             _ => {
                 let shape = channelised.unwrap().shape();

@@ -173,6 +173,27 @@ fn options(setup: &Setup) -> Options {
     Options { rate: Some(setup.rate()), long_gaps: true, ..Options::default() }
 }
 
+/// A frame that is marked invalid, with other fields than it had but for the length.
+fn spoilt(frame: &[u8], seed: u32) -> Vec<u8> {
+    let mut spoilt = frame.to_vec();
+    let mut hash = seed;
+    for place in [0, 1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 14, 15] {
+        hash = (hash ^ hash >> 9).wrapping_mul(0x9e37_79b1).wrapping_add(place as u32);
+        spoilt[place] ^= (hash >> 13) as u8;
+    }
+    spoilt[3] |= 0x80;
+    spoilt
+}
+
+/// A frame that recorders write where data were lost: a header of the bit and the length alone.
+fn fill(length: usize) -> Vec<u8> {
+    let mut frame = vec![0; 16];
+    frame[3] = 0x80;
+    frame[8..11].copy_from_slice(&(length as u32 / 8).to_le_bytes()[..3]);
+    frame.extend([0x44, 0x33, 0x22, 0x11].iter().cycle().take(length - 16));
+    frame
+}
+
 /// Fate of a frame on its way to the disk.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
@@ -270,12 +291,16 @@ proptest! {
         });
         // Bytes, and whether they are a frame's.
         let mut frames: Vec<(Vec<u8>, bool)> = Vec::new();
-        for (_, index, thread, fate) in order {
-            let frame = setup.frame(index, thread, matches!(fate, Fate::Invalid));
+        for (slot, index, thread, fate) in order {
+            let mut frame = setup.frame(index, thread, false);
+            // Whatever it says, but for its length.
+            let spoilt = spoilt(&frame, slot as u32);
+            if matches!(fate, Fate::Invalid) {
+                frame.clone_from(&spoilt);
+            }
             match fate {
                 Fate::Lost => {}
                 Fate::Repeated => {
-                    let spoilt = setup.frame(index, thread, true);
                     frames.extend([(frame.clone(), true), (frame, true), (spoilt, true)]);
                 }
                 Fate::Junk(bytes) => {
@@ -474,6 +499,80 @@ fn bad_recordings_get_one_sentence() {
 }
 
 #[test]
+fn of_an_invalid_frame_only_the_length_is_believed() {
+    let setup = Setup { per_second: 4, ..Setup::plain() };
+    let length = setup.frame(0, 0, false).len();
+    let frames: Vec<Vec<u8>> = (0..10).map(|index| setup.frame(index, 0, false)).collect();
+    let any = Options::default();
+    let sample = |input, time| setup.sample(input, time);
+    let words = |change: fn(&mut [u8])| {
+        let mut frame = frames[5].clone();
+        frame[3] |= 0x80;
+        change(&mut frame);
+        frame
+    };
+    for lost in [
+        words(|_| {}),
+        // A number that would make another rate, a second that would be a jump, another epoch, thread, station, and kind.
+        words(|frame| frame[4] = 9),
+        words(|frame| frame[1] = 0xff),
+        words(|frame| frame[7] = 3),
+        words(|frame| frame[14] = 77),
+        words(|frame| frame[12] = b'x'),
+        words(|frame| frame[15] |= 0x80),
+        words(|frame| frame[11] = 5),
+        fill(length),
+    ] {
+        let mut bytes = frames.clone();
+        bytes[5] = lost;
+        let (_folder, paths) = write(&[bytes.concat()]);
+        let mut recording = format::open_raw(&paths, any).unwrap();
+        assert_eq!((recording.times(), recording.shape().inputs), (640, 1));
+        assert_eq!(recording.interval(), Some(1.0 / 256.0));
+        compare(&mut *recording, 640, &[100], sample, |_, time| time / 64 != 5);
+    }
+
+    // At the start, at the end, and in files of nothing else.
+    let lost = fill(length).repeat(3);
+    let whole = frames.concat();
+    for files in [
+        vec![[&lost[..], &whole, &lost].concat()],
+        vec![lost.clone(), whole.clone(), lost.clone()],
+        vec![[&fill(length)[..], &whole].concat()],
+    ] {
+        let (_folder, paths) = write(&files);
+        let mut recording = format::open_raw(&paths, any).unwrap();
+        assert_eq!(recording.start().unwrap().to_string(), "2014-01-01T00:16:40Z");
+        compare(&mut *recording, 640, &[100], sample, |_, _| true);
+    }
+    let text = refusal(&[lost.clone(), lost], any);
+    assert!(text.contains("all 6 frames are marked invalid"), "{text}");
+}
+
+#[test]
+fn long_gaps_are_passed_over_at_once() {
+    let setup = Setup { per_second: 1000, threads: vec![2, 5], ..Setup::plain() };
+    let late = Setup { first: 86_399_999_000, ..setup.clone() };
+    let (early, late) = (recording(&setup, 0..6), recording(&late, 0..6));
+    let options = options(&setup);
+    for files in [vec![[early.clone(), late.clone()].concat()], vec![early, late]] {
+        let (_folder, paths) = write(&files);
+        let recording = format::open_raw(&paths, options).unwrap();
+        let times = recording.times();
+        assert_eq!(times, 86_399_999_006 * 64);
+        let mut blocks = format::ReadAhead::new(recording, 64);
+        let (mut position, mut there, mut count) = (0, 0, 0);
+        while let Some(block) = blocks.next_block().unwrap() {
+            position += block.gap + block.times as u64;
+            there += block.times - block.missing_within(&(0..block.times));
+            count += 1;
+        }
+        assert_eq!((position, there), (times, 12 * 64));
+        assert!(count < 1 << 18, "{count} blocks");
+    }
+}
+
+#[test]
 fn rates_follow_from_headers_or_the_highest_number() {
     let any = Options::default();
     let rate = |setup: &Setup, frames| {
@@ -521,10 +620,15 @@ fn masks_of_channels_are_missing_inputs() {
 
 /// A frame of Mark 5B whose payload counts up.
 fn mark5b(second: u32, number: u32, fill: bool) -> Vec<u8> {
+    mark5b_of_day(821, second, number, fill)
+}
+
+/// A frame of a day modulo 1000.
+fn mark5b_of_day(day: u32, second: u32, number: u32, fill: bool) -> Vec<u8> {
     let decimals = |number: u32, digits: u32| {
         (0..digits).fold(0, |code, digit| code | (number / 10_u32.pow(digit) % 10) << (4 * digit))
     };
-    let time = decimals(821, 3) << 20 | decimals(second, 5);
+    let time = decimals(day, 3) << 20 | decimals(second, 5);
     let words = [0xabad_deed, 0xbead_0000 | number, time, 0];
     let mut frame: Vec<u8> = words.iter().flat_map(|word: &u32| word.to_le_bytes()).collect();
     let payload = |byte: u32| {
@@ -577,6 +681,26 @@ fn mark_5b_has_its_own_codes_and_times() {
     assert!(refusal(&[mark5b(1, 0, false)], three).contains("3 inputs: expected a power of two"));
     let bits = Options { inputs: Some(2), bits: Some(4), ..none };
     assert!(refusal(&[mark5b(1, 0, false)], bits).contains("samples of 4 bits: expected 1 or 2"));
+}
+
+#[test]
+fn mark_5b_goes_on_after_a_thousand_days() {
+    let last = (0..4).map(|number| mark5b_of_day(999, 86_399, number, false));
+    let first = (0..4).map(|number| mark5b_of_day(0, 0, number, false));
+    let [last, first] = [last.collect::<Vec<_>>().concat(), first.collect::<Vec<_>>().concat()];
+    for (near, start) in
+        [("2023-02-25", "2023-02-24T23:59:59Z"), ("2025-11-20", "2025-11-20T23:59:59Z")]
+    {
+        let near = Some(format::moment(near).unwrap());
+        let options = Options { inputs: Some(2), near, ..Options::default() };
+        // Files in any order.
+        for files in [vec![[&last[..], &first].concat()], vec![first.clone(), last.clone()]] {
+            let (_folder, paths) = write(&files);
+            let recording = format::open_raw(&paths, options).unwrap();
+            assert_eq!((recording.times(), recording.interval()), (160_000, Some(1.0 / 80_000.0)));
+            assert_eq!(recording.start().unwrap().to_string(), start);
+        }
+    }
 }
 
 /// How many bytes of samples a second of a processor's time are read from the page cache:

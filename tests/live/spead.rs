@@ -814,6 +814,8 @@ fn what_spead2_sends_is_correlated_exactly() {
         assert_eq!(service.metric("corrust_bad_packets_total{fault=\"foreign\"}"), 20.0);
         let said = service.end();
         assert!(said.contains("30 dumps: 30 written, 0 dropped"), "{said}");
+        assert!(said.contains("packets of something else than SPEAD 64-48 come"), "{said}");
+        assert!(said.contains(", 20 foreign;"), "{said}");
         case.check_files(folder.path(), 64, 0);
         if !lossy {
             command::done(folder.path(), "correlate rec.npy -o offline.npy --integrate 64");

@@ -13,6 +13,11 @@ impl Array {
     /// does not. Returns where the two contradict each other: there the array counts.
     pub fn complete<S>(&mut self, recording: &dyn Recording<S>, channels: usize) -> Vec<Error> {
         let mut faults = Vec::new();
+        if self.telescope.is_none() {
+            let facts = recording.facts().into_iter();
+            self.telescope =
+                facts.into_iter().find(|fact| fact.0 == "telescope").map(|fact| fact.1);
+        }
         let interval = recording.interval();
         if let Some(interval) = interval {
             let seconds = *self.sample_time.get_or_insert(interval);

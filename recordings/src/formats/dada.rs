@@ -6,13 +6,19 @@
 //! - `NBIT` 8 and 16 are signed integers, 32 floats, little-endian; `NDIM` 2 means complex samples.
 //! - The index of an input is `channel * NPOL + polarisation` in a recording of raw voltages. Complex
 //!   samples of 8 bits are read as channelised voltages, too: `NCHAN` channels of `NPOL` inputs.
+//! - `NANT` antennas of `NPOL` inputs each need an `ORDER`; the input is `(channel * NANT + antenna) * NPOL +
+//!   polarisation` of raw voltages. `ORDER` names the axes, the slowest first: `T` (time) is the first, and where it comes
+//!   twice samples lie in heaps of `INNER_T` times. `INSTRUMENT MKBF`, MeerKAT's beamformer, has heaps of 256 times,
+//!   `[polarisation][channel][time]`, and no `ORDER`.
+//! - `ENCODING` says offset binary or two's complement; without it integers are two's complement.
 //! - `FREQ` and `BW` are the centre and the width in megahertz of all channels, the width negative where they
 //!   descend.
 //! - `TSAMP` is the time from one sample to the next in microseconds.
 //! - Files of one recording say by `OBS_OFFSET`, in bytes since `UTC_START`, where they begin: what no file
-//!   holds is missing. What `FILE_SIZE` says is what was asked for, not what there is.
+//!   holds is missing. By `OBS_OVERLAP` bytes neighbours overlap, which are read of the first of them. What `FILE_SIZE` says is what was asked for, not what there is.
 //!
-//! Source: PSRDADA Distributed Data Acquisition, W. van Straten and others; the headers of its programs.
+//! Source: PSRDADA Distributed Data Acquisition, W. van Straten and others; the headers of its programs. MeerKAT's heaps:
+//! issue 541 of baseband, and Van der Byl and others, JATIS 8, 011006 (2021).
 
 use std::ops::Range;
 
@@ -23,16 +29,24 @@ use corrust_host::{
 
 use super::{
     input::Input,
+    number::{real, sexagesimal, whole},
     options::{Options, Pace, named_facts},
     recording::{Block, Recording, read_past},
 };
 use crate::array::{
-    file::Channels,
+    file::{Channels, PhaseCenter},
     time::{self, Timestamp},
 };
 
 /// Bytes of a header that does not say.
 const HEADER: u64 = 4096;
+
+/// Most bytes and times of a heap.
+const HEAP_LIMIT: u64 = 1 << 30;
+const HEAP_TIMES: u64 = 1 << 20;
+
+/// Times of a heap of MeerKAT's beamformer.
+const MKBF_TIMES: u64 = 256;
 
 /// Longest header that is read.
 const HEADER_LIMIT: u64 = 1 << 20;
@@ -57,16 +71,71 @@ struct Header {
     bytes: u64,
     bits: usize,
     complex: bool,
+    /// Whether integers are offset binary.
+    offset_binary: bool,
+    antennas: usize,
     polarisations: usize,
     channels: usize,
+    order: Order,
     /// Seconds from one sample to the next.
     interval: Option<f64>,
     start: Option<Timestamp>,
     /// Bytes from the start of the observation.
     offset: u64,
-    frequencies: Option<Channels>,
+    /// Bytes that the file shares with its neighbours, each.
+    overlap: u64,
+    /// Centre and width, hertz.
+    band: Option<[f64; 2]>,
     telescope: Option<String>,
     source: Option<String>,
+    /// Right ascension and declination of the source, degrees.
+    direction: Option<[f64; 2]>,
+}
+
+/// Order of samples in a heap.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Order {
+    /// Times of a heap.
+    times: usize,
+    /// Samples from one to the next of times, channels, antennas and polarisations.
+    strides: [usize; 4],
+}
+
+impl Order {
+    /// Understands `order`, axes by their letters, the slowest first, of so many channels, antennas and polarisations;
+    /// the error is the reason alone.
+    fn parse(order: &str, inner: Option<u64>, extents: [usize; 3]) -> Result<Self, String> {
+        const LETTERS: [char; 4] = ['T', 'F', 'A', 'P'];
+        let [channels, antennas, polarisations] = extents;
+        let fault = |expected: &str| Err(format!("ORDER {order:?}: expected {expected}"));
+        let place = |letter: char| LETTERS.iter().position(|&known| known == letter);
+        let Some(axes) = order.chars().map(place).collect::<Option<Vec<usize>>>() else {
+            return fault("the letters T, F, A and P");
+        };
+        // Axes of length 1 may stand anywhere, or nowhere.
+        let long = [true, channels > 1, antennas > 1, polarisations > 1];
+        let axes: Vec<usize> = axes.into_iter().filter(|&axis| long[axis]).collect();
+        let count = |of: usize| axes.iter().filter(|&&axis| axis == of).count();
+        if let Some(axis) = (1..4).find(|&axis| long[axis] && count(axis) != 1) {
+            return fault(&format!("{} once, for there is more than one", LETTERS[axis]));
+        }
+        let times = match (axes.first(), count(0), inner) {
+            (Some(0), 1, _) => 1,
+            (Some(0), 2, Some(times)) if (1..=HEAP_TIMES).contains(&times) => times as usize,
+            (Some(0), 2, Some(times)) => {
+                return Err(format!("INNER_T {times}: expected 1 to {HEAP_TIMES}"));
+            }
+            (Some(0), 2, None) => return fault("INNER_T, the times of a heap, beside it"),
+            _ => return fault("TFP or another with time slowest, and T twice at most"),
+        };
+        let extents = [times, channels, antennas, polarisations];
+        let (mut strides, mut stride) = ([0; 4], 1_usize);
+        for &axis in axes[1..].iter().rev() {
+            strides[axis] = stride;
+            stride = stride.saturating_mul(extents[axis]);
+        }
+        Ok(Self { times, strides })
+    }
 }
 
 impl Header {
@@ -81,18 +150,16 @@ impl Header {
                 (found == name).then(|| value.trim().to_owned())
             })
         };
-        let whole = |name: &str| {
+        let number = |name: &str| {
             let value = |text: String| {
-                let number = text.parse::<u64>().ok();
-                let number = number.or_else(|| text.strip_suffix(".0")?.parse().ok());
-                number.ok_or_else(|| format!("{name} {text:?}: expected a whole number"))
+                whole(&text).ok_or_else(|| format!("{name} {text:?}: expected a whole number"))
             };
             find(name).map(value).transpose()
         };
         let required =
-            |name: &str| whole(name)?.ok_or_else(|| format!("no {name} in its DADA header"));
+            |name: &str| number(name)?.ok_or_else(|| format!("no {name} in its DADA header"));
         let size = |name: &str| {
-            let value = whole(name)?.unwrap_or(1);
+            let value = number(name)?.unwrap_or(1);
             usize::try_from(value)
                 .ok()
                 .filter(|value| (1..=1 << 24).contains(value))
@@ -103,35 +170,72 @@ impl Header {
             .ok()
             .filter(|bits| matches!(bits, 8 | 16 | 32))
             .ok_or_else(|| format!("NBIT {bits}: expected 8, 16 or 32"))?;
-        let complex = match whole("NDIM")?.unwrap_or(1) {
+        let complex = match number("NDIM")?.unwrap_or(1) {
             1 => false,
             2 => true,
             other => return Err(format!("NDIM {other}: expected 1 (real) or 2 (complex)")),
         };
-        let (polarisations, channels) = (size("NPOL")?, size("NCHAN")?);
-        let inputs = polarisations.checked_mul(channels).filter(|&inputs| inputs <= 1 << 24);
-        if inputs.is_none() {
+        let (polarisations, channels, antennas) = (size("NPOL")?, size("NCHAN")?, size("NANT")?);
+        let inputs = polarisations.saturating_mul(channels).saturating_mul(antennas);
+        if inputs > 1 << 24 {
             return Err(format!(
-                "NPOL {polarisations}, NCHAN {channels}: expected at most {} inputs",
+                "NPOL {polarisations}, NCHAN {channels}, NANT {antennas}: expected at most {} inputs",
                 1 << 24
             ));
         }
-        // Axes of length 1 may stand anywhere.
-        let axes = |order: &str| -> String {
-            let long = |axis: &char| match axis {
-                'F' => channels > 1,
-                'P' => polarisations > 1,
-                _ => true,
-            };
-            order.chars().filter(long).collect()
+        let instrument = find("INSTRUMENT").unwrap_or_default();
+        let (order, inner) = match find("ORDER") {
+            Some(order) => (order, number("INNER_T")?),
+            None if antennas > 1 => {
+                return Err(format!("NANT {antennas} without ORDER: expected one, as TAFTP"));
+            }
+            None if instrument == "MKBF" => ("TPFT".to_owned(), Some(MKBF_TIMES)),
+            // Others of MeerKAT have heaps whose order, or whose parts' order, their headers do not say.
+            None if instrument.starts_with("MKBF") || instrument == "MeerKAT" => {
+                return Err(format!(
+                    "INSTRUMENT {instrument} without ORDER: expected one, or INSTRUMENT MKBF"
+                ));
+            }
+            None => ("TFP".to_owned(), None),
         };
-        if let Some(order) = find("ORDER").filter(|order| axes(order) != axes("TFP")) {
-            return Err(format!("ORDER {order:?}: expected TFP, time slowest"));
+        if instrument == "APSR" && bits == 8 {
+            return Err(
+                "INSTRUMENT APSR with NBIT 8, whose bytes have their bits in reverse: expected \
+                        another"
+                    .to_owned(),
+            );
         }
+        let order = Order::parse(&order, inner, [channels, antennas, polarisations])?;
+        let sample = (bits / 8 * (1 + usize::from(complex))) as u64;
+        let heap = (order.times as u64).saturating_mul(inputs as u64).saturating_mul(sample);
+        if order.times > 1 && heap > HEAP_LIMIT {
+            return Err(format!("heaps of {heap} bytes: expected at most {HEAP_LIMIT}"));
+        }
+        if let Some(state) = find("STATE")
+            .filter(|state| !["nyquist", "analytic"].contains(&&state.to_ascii_lowercase()[..]))
+        {
+            return Err(format!(
+                "STATE {state}: expected Nyquist or Analytic, which are voltages, not powers"
+            ));
+        }
+        let offset_binary = match find("ENCODING") {
+            None => false,
+            Some(text) => {
+                let letters = text.chars().filter(char::is_ascii_alphanumeric);
+                match &letters.collect::<String>().to_ascii_uppercase()[..] {
+                    "TWOSCOMPLEMENT" | "SIGNED" => false,
+                    "OFFSETBINARY" | "OFFSET" if bits < 32 => true,
+                    _ => {
+                        return Err(format!(
+                            "ENCODING {text}: expected TWOSCOMPLEMENT, or OFFSETBINARY of NBIT 8 and 16"
+                        ));
+                    }
+                }
+            }
+        };
         let seconds = |text: String| {
-            text.parse::<f64>()
-                .ok()
-                .filter(|&micro| micro > 0.0 && micro.is_finite())
+            real(&text)
+                .filter(|&micro| micro > 0.0)
                 .map(|micro| micro / 1e6)
                 .ok_or_else(|| format!("TSAMP {text:?}: expected microseconds"))
         };
@@ -144,27 +248,86 @@ impl Header {
             None => None,
         };
         // Fields that are not needed here may hold anything.
-        let megahertz = |name: &str| find(name)?.parse::<f64>().ok();
+        let megahertz = |name: &str| Some(1e6 * real(&find(name)?)?);
+        let band = megahertz("FREQ").zip(megahertz("BW")).map(|(centre, width)| [centre, width]);
+        let angle = |name: &str| sexagesimal(&find(name)?);
         Ok(Self {
-            bytes: whole("HDR_SIZE")?.unwrap_or(HEADER),
+            bytes: number("HDR_SIZE")?.unwrap_or(HEADER),
             bits,
             complex,
+            offset_binary,
+            antennas,
             polarisations,
             channels,
+            order,
             interval: find("TSAMP").map(seconds).transpose()?,
             start,
-            offset: whole("OBS_OFFSET")?.unwrap_or(0),
-            frequencies: megahertz("FREQ").zip(megahertz("BW")).and_then(|(centre, width)| {
-                Channels::of_band(1e6 * centre, 1e6 * width, channels as u64)
-            }),
+            offset: number("OBS_OFFSET")?.unwrap_or(0),
+            overlap: number("OBS_OVERLAP")?.unwrap_or(0),
+            band: band.filter(|[_, width]| width.is_normal()),
             telescope: find("TELESCOPE"),
             source: find("SOURCE"),
+            direction: angle("RA")
+                .zip(angle("DEC"))
+                .map(|(hours, degrees)| [15.0 * hours, degrees])
+                .filter(|[ra, dec]| (0.0..=360.0).contains(ra) && dec.abs() <= 90.0),
         })
+    }
+
+    /// Bytes of a sample.
+    fn sample(&self) -> usize {
+        self.bits / 8 * (1 + usize::from(self.complex))
     }
 
     /// Bytes of a time.
     fn step(&self) -> usize {
-        self.bits / 8 * (1 + usize::from(self.complex)) * self.polarisations * self.channels
+        self.sample() * self.inputs() * self.channels
+    }
+
+    /// Inputs of a channel.
+    fn inputs(&self) -> usize {
+        self.antennas * self.polarisations
+    }
+
+    /// Bytes of what cannot be read in part: a time, or a heap.
+    fn heap(&self) -> usize {
+        self.step() * self.order.times
+    }
+
+    /// Whether samples lie as they are read, `[time][channel][antenna][polarisation]`.
+    fn is_plain(&self) -> bool {
+        let plain = [self.inputs(), self.polarisations, 1];
+        let extents = [self.channels, self.antennas, self.polarisations];
+        let axes = self.order.strides[1..].iter().zip(plain).zip(extents);
+        self.order.times == 1
+            && axes.into_iter().all(|((&stride, plain), extent)| extent == 1 || stride == plain)
+    }
+
+    /// Brings the samples of a heap into order.
+    fn sort(&self, heap: &[u8], sorted: &mut [u8]) {
+        let sample = self.sample();
+        let [of_time, of_channel, of_antenna, of_polarisation] = self.order.strides;
+        let mut to = sorted.chunks_exact_mut(sample);
+        for time in 0..self.order.times {
+            for channel in 0..self.channels {
+                for antenna in 0..self.antennas {
+                    let first = time * of_time + channel * of_channel + antenna * of_antenna;
+                    for polarisation in 0..self.polarisations {
+                        let from = (first + polarisation * of_polarisation) * sample;
+                        let Some(to) = to.next() else { return };
+                        to.copy_from_slice(&heap[from..from + sample]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes integers of offset binary two's complement.
+    fn recode(&self, samples: &mut [u8]) {
+        if self.offset_binary {
+            let part = self.bits / 8;
+            samples.iter_mut().skip(part - 1).step_by(part).for_each(|byte| *byte ^= 0x80);
+        }
     }
 
     fn raw_shape(&self) -> RawShape {
@@ -176,19 +339,23 @@ impl Header {
             (_, false) => RawEncoding::F32,
             (_, true) => RawEncoding::Cf32,
         };
-        let inputs = self.polarisations * self.channels;
+        let inputs = self.inputs() * self.channels;
         RawShape { inputs, encoding, layout: RawLayout::Tn }
     }
 
     /// In words, what every file of a recording shares.
     fn describe(&self) -> String {
-        format!(
+        let text = format!(
             "NBIT {}, NDIM {}, NPOL {}, NCHAN {}",
             self.bits,
             1 + usize::from(self.complex),
             self.polarisations,
             self.channels
-        )
+        );
+        match self.antennas {
+            1 => text,
+            antennas => format!("{text}, NANT {antennas}"),
+        }
     }
 }
 
@@ -219,14 +386,14 @@ fn read_header(input: &mut Input) -> Result<Header> {
 fn header_size(start: &[u8]) -> Option<u64> {
     let text = String::from_utf8_lossy(start);
     let mut words = text.lines().map(str::split_whitespace);
-    words.find_map(|mut words| (words.next()? == "HDR_SIZE").then(|| words.next()?.parse().ok())?)
+    words.find_map(|mut words| (words.next()? == "HDR_SIZE").then(|| whole(words.next()?))?)
 }
 
 /// A file or stream of a recording.
 #[derive(Debug)]
 struct Part {
     input: Input,
-    /// Byte of its first sample.
+    /// Byte of its first sample; one within the file where a file before it has the first ones.
     data: u64,
     /// Its times in the recording; a stream's end is not known.
     times: Range<u64>,
@@ -244,6 +411,9 @@ pub(super) struct Dada<S> {
     position: u64,
     /// Bytes of a time.
     step: usize,
+    /// The heap that was read last, in order, and its first time.
+    heap: (Vec<u8>, Option<u64>),
+    scratch: Vec<u8>,
     left_out: Option<String>,
     keep_going: bool,
     pace: Pace,
@@ -284,7 +454,7 @@ impl Dada<Shape> {
             if let Some(asked) = options.layout.filter(|&asked| asked != layout) {
                 return Err(format!("DADA is read as tcn, not {asked}"));
             }
-            let (inputs, channels) = (header.polarisations, header.channels);
+            let (inputs, channels) = (header.inputs(), header.channels);
             Ok(Shape { inputs, channels, encoding, layout })
         })
     }
@@ -300,7 +470,8 @@ impl<S> Dada<S> {
         for mut input in inputs {
             let header = read_header(&mut input)?;
             if let Some((first, before)) = files.first()
-                && (header.describe(), header.interval) != (first.describe(), first.interval)
+                && (header.describe(), header.interval, header.order, header.offset_binary)
+                    != (first.describe(), first.interval, first.order, first.offset_binary)
             {
                 return Err(Error::file(
                     input.path(),
@@ -329,7 +500,8 @@ impl<S> Dada<S> {
         };
         let shape = shape(&first).map_err(|reason| Error::file(&path, reason))?;
         let pace = Pace::new(&path, options, first.interval, "TSAMP says");
-        let step = first.step();
+        let (step, heap) = (first.step(), first.heap() as u64);
+        let of_heap = first.order.times as u64;
         let (mut end, mut held) = (0, 0);
         let mut left_out = None;
         let count = files.len();
@@ -346,29 +518,49 @@ impl<S> Dada<S> {
                 break;
             };
             let bytes = length.saturating_sub(header.bytes);
-            let (mut times, rest) = (bytes / step as u64, bytes % step as u64);
+            let (mut times, rest) = (bytes / heap * of_heap, bytes % heap);
+            let unit = if of_heap > 1 { "heap" } else { "time" };
             if rest > 0 {
                 let reason = format!(
-                    "truncated: {bytes} bytes of samples, expected a multiple of {step}, the bytes of \
-                     one time"
+                    "truncated: {bytes} bytes of samples, expected a multiple of {heap}, the bytes of \
+                     one {unit}"
                 );
                 if index + 1 < count {
                     return Err(fault(reason));
                 } else if !options.keep_going {
-                    return Err(fault(reason + "; --keep-going leaves this last time out"));
+                    return Err(fault(format!(
+                        "{reason}; --keep-going leaves this last {unit} out"
+                    )));
                 }
                 left_out = Some(format!("{}: {reason}", path.display()));
             }
             let offset = header.offset - first.offset;
-            if !offset.is_multiple_of(step as u64) {
+            if !offset.is_multiple_of(heap) {
                 return Err(fault(format!(
-                    "OBS_OFFSET {}, {offset} bytes after the first file's: expected a multiple of {step}",
+                    "OBS_OFFSET {}, {offset} bytes after the first file's: expected a multiple of {heap}",
                     header.offset
                 )));
             }
-            // Files that do not say follow each other.
+            if !header.overlap.is_multiple_of(heap) {
+                return Err(fault(format!(
+                    "OBS_OVERLAP {}: expected a multiple of {heap}, the bytes of one {unit}",
+                    header.overlap
+                )));
+            }
+            // Files that do not say follow each other, but for what they share.
             let silent = count > 1 && header.offset == 0 && first.offset == 0 && index > 0;
-            let start = if silent { end } else { offset / step as u64 };
+            let overlap = header.overlap / step as u64;
+            let mut start = if silent { end.saturating_sub(overlap) } else { offset / step as u64 };
+            let mut data = header.bytes;
+            if start < end && end - start <= overlap {
+                // The file before it has them.
+                let shared = (end - start).min(times);
+                (start, times, data) =
+                    (start + shared, times - shared, data + shared * step as u64);
+                if times == 0 {
+                    continue;
+                }
+            }
             if start < end {
                 return Err(fault(format!(
                     "OBS_OFFSET {}: expected at least {}, where the file before it ends",
@@ -390,7 +582,7 @@ impl<S> Dada<S> {
             }
             held += times;
             times += start;
-            parts.push(Part { input, data: header.bytes, times: start..times });
+            parts.push(Part { input, data, times: start..times });
             end = times;
         }
         Ok(Self {
@@ -401,6 +593,8 @@ impl<S> Dada<S> {
             times: end,
             position: 0,
             step,
+            heap: (Vec::new(), None),
+            scratch: Vec::new(),
             left_out,
             keep_going: options.keep_going,
             pace,
@@ -424,7 +618,46 @@ impl<S> Dada<S> {
                 break;
             };
             let start = filled;
-            if position < part.times.start {
+            let of_heap = self.header.order.times;
+            if of_heap > 1 && position >= part.times.start {
+                let within = ((position - part.times.start) % of_heap as u64) as usize;
+                let first = position - within as u64;
+                if self.heap.1 != Some(first) {
+                    // What was not read of it, or read in vain, is no heap.
+                    self.heap.1 = None;
+                    self.scratch.resize(of_heap * step, 0);
+                    self.heap.0.resize(of_heap * step, 0);
+                    if part.input.length().is_some() {
+                        let at = part.data + (first - part.times.start) * step as u64;
+                        part.input.read_at(at, &mut self.scratch)?;
+                    } else {
+                        if position == 0 {
+                            // Past the header, which has been looked at.
+                            part.input.read_on(&mut vec![0; part.data as usize])?;
+                        }
+                        let found = part.input.read_on(&mut self.scratch)?;
+                        if found < self.scratch.len() {
+                            part.times.end = position;
+                            self.times = position;
+                            if found > 0 && !self.keep_going {
+                                let reason = format!(
+                                    "truncated: it ended within a heap of {} bytes; --keep-going leaves \
+                                     this last heap out",
+                                    self.scratch.len()
+                                );
+                                return Err(Error::file(part.input.path(), reason));
+                            }
+                            break;
+                        }
+                    }
+                    self.header.sort(&self.scratch, &mut self.heap.0);
+                    self.heap.1 = Some(first);
+                }
+                filled += (of_heap - within).min(times - filled);
+                let from = &self.heap.0[within * step..(within + filled - start) * step];
+                bytes[start * step..filled * step].copy_from_slice(from);
+                self.header.recode(&mut bytes[start * step..filled * step]);
+            } else if position < part.times.start {
                 filled += left.min(part.times.start - position) as usize;
                 bytes[start * step..filled * step].fill(0);
                 missing.push(Missing::times(start..filled));
@@ -451,6 +684,17 @@ impl<S> Dada<S> {
                     }
                 }
             }
+            let there = position >= part.times.start && of_heap == 1;
+            if there && !self.header.is_plain() {
+                self.scratch.resize(step, 0);
+                for time in bytes[start * step..filled * step].chunks_exact_mut(step) {
+                    self.scratch.copy_from_slice(time);
+                    self.header.sort(&self.scratch, time);
+                }
+            }
+            if there {
+                self.header.recode(&mut bytes[start * step..filled * step]);
+            }
             self.position += (filled - start) as u64;
         }
         Ok(filled)
@@ -476,12 +720,25 @@ impl<S: Copy + Send> Recording<S> for Dada<S> {
     }
 
     fn frequencies(&self) -> Option<Channels> {
-        self.header.frequencies.clone()
+        let [centre, width] = self.header.band?;
+        Channels::of_band(centre, width, self.header.channels as u64)
+    }
+
+    fn band(&self) -> Option<[f64; 2]> {
+        self.header.band
+    }
+
+    fn source(&self) -> Option<PhaseCenter> {
+        let [ra, dec] = self.header.direction?;
+        Some(PhaseCenter { name: self.header.source.clone()?, ra, dec })
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("format", "DADA".into())];
         facts.extend(named_facts(&self.header.telescope, &self.header.source));
+        if self.header.antennas > 1 {
+            facts.push(("antennas", self.header.antennas.to_string()));
+        }
         facts.push(("polarisations", self.header.polarisations.to_string()));
         facts.push(("channels", self.header.channels.to_string()));
         facts

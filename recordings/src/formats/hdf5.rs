@@ -17,12 +17,17 @@ use rust_hdf5::{H5Dataset, H5Type, Hdf5Error, StorageLayout};
 
 use corrust_host::{Error, Result, device};
 
-/// Most bytes that filters make of one: deflate writes 258 in two bits.
+/// Most bytes that filters make of one: deflate writes 258 in two bits, LZ4 255 in a byte, Zstd a block of 128 KiB in four.
 const EXPANSION: u64 = 1032;
+const OF_ZSTD: u64 = 1 << 15;
 
-/// Filters by their numbers in files whose results are no longer than the chunk: deflate, shuffle, fletcher32, nbit
-/// and scaleoffset. That of szip is as long as a number in the chunk says.
-const FILTERS: [u16; 5] = [1, 2, 3, 5, 6];
+/// Filters by their numbers in files, whose results are no longer than the chunk: deflate, shuffle, fletcher32, nbit,
+/// scaleoffset; Blosc, LZ4, bitshuffle (with LZ4 or alone), Zstd. That of szip is as long as a number in the chunk says.
+const FILTERS: [u16; 9] = [1, 2, 3, 5, 6, BLOSC, 32004, 32008, ZSTD];
+
+/// Filters that may be Zstd's.
+const BLOSC: u16 = 32001;
+const ZSTD: u16 = 32015;
 
 thread_local! {
     /// Whether a panic of this thread is about to become a sentence.
@@ -91,7 +96,7 @@ pub(crate) fn stored(path: &Path, name: &str, data: &H5Dataset) -> Result<Vec<us
     }
     if let Some(filter) = filters.iter().find(|filter| !FILTERS.contains(&filter.id)) {
         return refuse(format!(
-            "with filter {}: expected deflate, shuffle, fletcher32, nbit or scaleoffset alone",
+            "with filter {}: expected deflate, shuffle, fletcher32, nbit, scaleoffset, bitshuffle, LZ4, Zstd or Blosc alone",
             filter.id
         ));
     }
@@ -100,7 +105,9 @@ pub(crate) fn stored(path: &Path, name: &str, data: &H5Dataset) -> Result<Vec<us
         let each = data.element_size() as u64;
         axes.iter().fold(each, |all, &axis| all.saturating_mul(axis as u64))
     };
-    let most = if filters.is_empty() { held } else { held.saturating_mul(EXPANSION) };
+    let is_zstd = filters.iter().any(|filter| matches!(filter.id, BLOSC | ZSTD));
+    let expansion = if is_zstd { OF_ZSTD } else { EXPANSION };
+    let most = if filters.is_empty() { held } else { held.saturating_mul(expansion) };
     if bytes(&shape) > most {
         return refuse(format!(
             "of shape {shape:?}, {} bytes: expected at most {most}, which {held} bytes of a file can hold",

@@ -8,6 +8,7 @@
 //! - A sample of two bits has its sign in the lower and its magnitude in the upper bit, one of one bit is
 //!   set where it is negative, as mark5access and baseband read them; both become VDIF's codes.
 //! - Neither bits nor channels stand in the header: the caller says them.
+//! - Days are counted modulo 1000: a recording goes on from day 999 to day 000.
 //! - Recorders write the pattern `0x11223344` where data were lost.
 //!
 //! Source: Mark 5B User's Manual, Haystack Observatory, 2006; Mark 5 Memo 19.
@@ -46,8 +47,8 @@ pub(super) struct Mark5b {
     bits: u8,
     channels: usize,
     near: Option<Timestamp>,
-    /// The first frame's day modulo 1000.
-    day: i64,
+    /// The first frame's day modulo 1000, by which days after the end of a thousand are known; none before it is read.
+    day: Option<i64>,
 }
 
 impl Mark5b {
@@ -67,9 +68,9 @@ impl Mark5b {
                 32 / bits
             ));
         }
-        let mut framing = Self { bits, channels, near: options.near, day: 0 };
+        let mut framing = Self { bits, channels, near: options.near, day: None };
         let stamp = framing.stamp(start).map_err(|_| "no header of Mark 5B".to_owned())?;
-        framing.day = stamp.second / 86_400;
+        framing.day = Some(stamp.second / 86_400);
         Ok(framing)
     }
 }
@@ -106,12 +107,15 @@ impl Framing for Mark5b {
         if second > 86_400 {
             return Err(Fault::NoHeader);
         }
+        // The nearest day to the first frame's: 000 follows 999.
+        let day = i64::from(day);
+        let day = self.day.map_or(day, |first| first + (day - first + 500).rem_euclid(1000) - 500);
         let fill = FILL.to_le_bytes();
         let payload = &frame[HEADER..];
         let lost = payload.starts_with(&fill) && payload.ends_with(&fill);
         Ok(Stamp {
             thread: 0,
-            second: i64::from(day) * 86_400 + i64::from(second),
+            second: day * 86_400 + i64::from(second),
             number: u32::from_le_bytes(number) & 0x7fff,
             fraction: Some(fraction),
             validity: if lost { Validity::None } else { Validity::All },
@@ -128,11 +132,11 @@ impl Framing for Mark5b {
 
     fn first_day(&self) -> Option<i64> {
         let near = time::day(self.near?);
-        Some((near - self.day + 500).div_euclid(1000) * 1000)
+        Some((near - self.day? + 500).div_euclid(1000) * 1000)
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
-        vec![("day", format!("{} of 1000", self.day))]
+        vec![("day", format!("{} of 1000", self.day.unwrap_or_default()))]
     }
 }
 

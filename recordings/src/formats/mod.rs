@@ -17,6 +17,7 @@ pub(crate) mod hdf5;
 pub(crate) mod input;
 pub(crate) mod mark5b;
 pub mod npy;
+pub(crate) mod number;
 pub(crate) mod open;
 pub(crate) mod options;
 pub mod packets;
@@ -32,6 +33,7 @@ pub(crate) mod recognise;
 pub(crate) mod recording;
 pub mod sigproc;
 pub(crate) mod spc;
+pub(crate) mod threads;
 pub mod tttr;
 #[cfg(feature = "hdf5")]
 pub mod uvh5;

@@ -22,6 +22,7 @@ use super::{
     planes::Planes,
     recognise::{Recognised, recognise},
     recording::Recording,
+    threads::Threads,
     vdif::Vdif,
 };
 
@@ -29,8 +30,8 @@ use super::{
 ///
 /// The format is recognised by content: NumPy (`.npy`), GUPPI RAW, or DADA of complex 8-bit samples. DADA
 /// and a NumPy file in `tcn` may come through a pipe, which is opened once and read as it comes. VDIF of complex
-/// samples of 1 or 2 bits is read as `b1` or `b2`, if the options say so: a thread is an input, its channels are
-/// the recording's.
+/// samples of 4 or 8 bits is read as `ci4-offset` or `ci8`, of 1 or 2 bits as `b1` or `b2`, if the options say so: a
+/// thread is an input, its channels are the recording's.
 ///
 /// # Errors
 /// [`Error::Invalid`] without a path; [`Error::File`] for a file that is empty, truncated, of
@@ -52,16 +53,9 @@ fn channels_of(files: Recognised, options: Options) -> Result<Box<dyn Recording>
         Format::Vdif if options.encoding.is_some_and(Encoding::is_bits) => {
             Box::new(Planes::open(&paths, options)?)
         }
-        Format::Vdif | Format::Mark5b => {
-            let reason = format!(
-                "{format} holds raw voltages: expected channels, which corrust channelise makes of them{}",
-                match format {
-                    Format::Vdif =>
-                        ", or for complex samples of few bits whose channels are those to \
-                                     correlate an encoding of b1 or b2",
-                    _ => "",
-                }
-            );
+        Format::Vdif => Box::new(Threads::open(&paths, &options)?),
+        Format::Mark5b => {
+            let reason = "Mark 5B holds raw voltages: expected channels, which corrust channelise makes of them";
             return Err(Error::file(&paths[0], reason));
         }
     })
@@ -115,7 +109,7 @@ pub enum AnyRecording {
 }
 
 /// Opens files as one recording of what they hold: of NumPy arrays, those that can be raw voltages are; DADA
-/// is.
+/// is, and VDIF without an encoding.
 ///
 /// # Errors
 /// As for [`open`](open).
@@ -125,8 +119,8 @@ pub fn open_any<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<AnyReco
         Format::Guppi => false,
         // The number of axes and their type tell; what is of neither kind is no channels, too.
         Format::Npy => holds_raw(&mut files.inputs, options)?,
-        // As for `open`: bits that are to be correlated as they are.
-        Format::Vdif => !options.encoding.is_some_and(Encoding::is_bits),
+        // As for `open`: channels that are to be correlated as they are.
+        Format::Vdif => options.encoding.is_none(),
         Format::Mark5b | Format::Dada => true,
     };
     Ok(match is_raw {

@@ -3,7 +3,7 @@
 //! The lowest of its codes stands for the lowest level, so that a code's bits are those of the planes, the highest one
 //! first: of 1 bit -1 and 1, of 2 bits -3, -1, 1 and 3. A thread is an input, its channels are the recording's.
 
-use std::path::PathBuf;
+use std::{ops::Range, path::PathBuf};
 
 use corrust_host::{
     Encoding, Error, Layout, Result,
@@ -100,6 +100,7 @@ pub(super) struct Planes {
     /// Block that was read last.
     block: Block,
     words: Words,
+    gaps: Vec<Range<u64>>,
 }
 
 impl Planes {
@@ -118,7 +119,11 @@ impl Planes {
         let frames = Frames::open(paths, &options, Vdif::new)?;
         let (raw, channels) = (frames.shape(), frames.channels());
         let words = Words::new(raw, channels, encoding).map_err(fault)?;
-        Ok(Self { raw: Box::new(frames), block: Block::new(), words })
+        // Whole words alone can be passed over.
+        let word = encoding.times() as u64;
+        let whole = |gap: &Range<u64>| gap.start.next_multiple_of(word)..gap.end / word * word;
+        let gaps = frames.gaps().iter().map(whole).filter(|gap| gap.start < gap.end).collect();
+        Ok(Self { raw: Box::new(frames), block: Block::new(), words, gaps })
     }
 }
 
@@ -148,12 +153,16 @@ impl Recording for Planes {
     }
 
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
-        let Self { raw, block: found, words } = self;
+        let Self { raw, block: found, words, .. } = self;
         let word = words.shape.encoding.times();
         let times = times.checked_next_multiple_of(word).unwrap_or(usize::MAX / word * word);
         let read = raw.read_block(times, found)?;
         words.make(&found.samples, read, &found.missing, block)?;
         Ok(read)
+    }
+
+    fn gaps(&self) -> &[Range<u64>] {
+        &self.gaps
     }
 
     fn skip(&mut self, times: u64) -> Result<()> {
@@ -162,5 +171,9 @@ impl Recording for Planes {
 
     fn left_out(&self) -> Option<&str> {
         self.raw.left_out()
+    }
+
+    fn contradiction(&self) -> Option<&str> {
+        self.raw.contradiction()
     }
 }

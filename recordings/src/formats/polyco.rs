@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use corrust_host::{Error, Result};
+use corrust_host::{Error, Result, text::read_most};
 
 use crate::array::time::{day, of_day};
 
@@ -84,12 +84,8 @@ impl Polyco {
     /// [`Error::Io`] and [`Error::File`].
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let bytes = std::fs::metadata(path).map_err(Error::io(path, "read"))?.len();
-        if bytes > MOST_BYTES {
-            let reason = format!("{bytes} bytes: expected a polyco file of at most {MOST_BYTES}");
-            return Err(Error::file(path, reason));
-        }
-        let text = std::fs::read(path).map_err(Error::io(path, "read"))?;
+        // Of a pipe or a device nobody says how long it is.
+        let text = read_most(path, MOST_BYTES)?;
         let text = String::from_utf8_lossy(&text);
         let blocks = blocks(&text).map_err(|reason| Error::file(path, reason))?;
         Ok(Self { path: Some(path.to_owned()), blocks })

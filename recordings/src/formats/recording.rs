@@ -13,7 +13,10 @@ use corrust_host::{
 };
 
 use super::bits;
-use crate::array::{file::Channels, time::Timestamp};
+use crate::array::{
+    file::{Channels, PhaseCenter},
+    time::Timestamp,
+};
 
 /// A recording of voltages, read once from its first time to its last: channelised ones (`S` is
 /// [`Shape`]), or raw ones ([`RawShape`]), of which a time is a sample of every input.
@@ -35,6 +38,17 @@ pub trait Recording<S = Shape>: Send {
 
     /// Frequencies of the channels, where the file says so.
     fn frequencies(&self) -> Option<Channels> {
+        None
+    }
+
+    /// Centre and width of the band of all channels on the sky, hertz, the width negative where frequencies descend, where
+    /// the file says so.
+    fn band(&self) -> Option<[f64; 2]> {
+        None
+    }
+
+    /// Name and direction of the source, where the file says so.
+    fn source(&self) -> Option<PhaseCenter> {
         None
     }
 
@@ -92,7 +106,7 @@ pub struct Block {
     pub times: usize,
     /// Missing samples, counted from the block's start. Of channelised voltages, ranges of times are
     /// ascending and disjoint, and all channels and inputs are missing, but of those that
-    /// [`Flagged`](crate::run::Flagged) adds and of live streams; raw ones and words of bits are missing
+    /// [`Flagged`](crate::run::Flagged) adds, of VDIF and of live streams; raw ones and words of bits are missing
     /// input by input, and what their bytes hold is of no meaning.
     pub missing: Vec<Missing>,
     /// Times that are missing before the block's first one and have no samples here: [`ReadAhead`](super::ReadAhead)

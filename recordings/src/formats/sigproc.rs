@@ -47,6 +47,8 @@ impl std::str::FromStr for Bits {
 pub struct Header {
     /// Name of the source.
     pub source: String,
+    /// Right ascension and declination of the source, degrees, where they are known.
+    pub direction: Option<[f64; 2]>,
     /// When the first sample begins: the modified Julian date in UTC.
     pub start: f64,
     /// Seconds of a sample.
@@ -93,6 +95,7 @@ impl Writer {
     ///     &path,
     ///     &Header {
     ///         source: "zenith".into(),
+    ///         direction: None,
     ///         start: 61_100.5,
     ///         interval: 1e-3,
     ///         first_channel: 1.5e9,
@@ -161,6 +164,15 @@ impl Writer {
     }
 }
 
+/// Hours or degrees as SIGPROC has them: the digits of hours, minutes and seconds, `hhmmss.s`.
+fn packed(angle: f64) -> f64 {
+    // Rounded here, so that no minute has 60 seconds.
+    let units = (angle.abs() * 3600e6).round() as u64;
+    let (seconds, minutes) = ((units % 60_000_000) as f64 / 1e6, units / 60_000_000);
+    let whole = (minutes / 60 * 10_000 + minutes % 60 * 100) as f64;
+    (whole + seconds).copysign(angle)
+}
+
 impl Header {
     /// The bytes before the samples.
     fn bytes(&self) -> Vec<u8> {
@@ -196,12 +208,15 @@ impl Header {
                 bytes.extend(number.to_le_bytes());
             }
         }
-        for (name, number) in [
+        let direction = self.direction.map(|[ra, dec]| {
+            [("src_raj", packed(ra.rem_euclid(360.0) / 15.0)), ("src_dej", packed(dec))]
+        });
+        for (name, number) in direction.into_iter().flatten().chain([
             ("tstart", self.start),
             ("tsamp", self.interval),
             ("fch1", self.first_channel / 1e6),
             ("foff", self.channel_width / 1e6),
-        ] {
+        ]) {
             bytes.extend((name.len() as i32).to_le_bytes());
             bytes.extend(name.bytes());
             bytes.extend(number.to_le_bytes());
@@ -210,5 +225,18 @@ impl Header {
         bytes.extend((end.len() as i32).to_le_bytes());
         bytes.extend(end.bytes());
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::packed;
+
+    #[test]
+    fn angles_are_digits() {
+        assert_eq!(packed(12.51), 123_036.0);
+        assert_eq!(packed(-0.5), -3000.0);
+        assert_eq!(packed(1.0 - 1e-12), 10_000.0);
+        assert_eq!(packed(5.575_538_888_888_889), 53_431.94);
     }
 }

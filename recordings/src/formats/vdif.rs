@@ -9,7 +9,8 @@
 //!   within the second. How many frames a second has follows from the rate: the caller's, or the
 //!   header (extended data versions 1 and 3), or else the highest number in a second.
 //! - The header's bit for invalid data, and the mask of channels of extended data version 4, make samples
-//!   missing.
+//!   missing. Of a frame with that bit only the length is believed: recorders write frames of `0x11223344` under
+//!   headers of nothing but the bit and the length where data were lost.
 //! - Version 0xab holds frames of Mark 5B, whose codes are brought into VDIF's order.
 //!
 //! Source: VDIF Specification, release 1.1.1, 2014; the registry of extended data versions of vlbi.org.
@@ -214,6 +215,12 @@ fn start_of(bytes: &[u8]) -> Option<[u8; HEADER]> {
     (count == HEADER || count >= LEGACY && Header::parse(&start).legacy).then_some(start)
 }
 
+/// Bytes of the frame that `start` begins with, if it is marked invalid.
+fn invalid(start: &[u8]) -> Option<usize> {
+    let header = Header::parse(&start_of(start)?);
+    (header.invalid && header.bytes >= LEGACY + 8).then_some(header.bytes)
+}
+
 /// Whether a file begins with a frame, and another one follows it or nothing does.
 ///
 /// # Errors
@@ -226,8 +233,14 @@ pub(super) fn is_vdif(input: &mut Input) -> Result<bool> {
     if matches!(first.extended_version(), Some(1 | 3 | 4)) && first.extended[1] == SYNC {
         return Ok(true);
     }
-    let unassigned = start[7] >> 6;
     let bytes = first.bytes as u64;
+    if invalid(&start).is_some() && length >= bytes {
+        let mut next = [0; HEADER];
+        let rest = (length - bytes).min(HEADER as u64) as usize;
+        input.read_at(bytes, &mut next[..rest])?;
+        return Ok(rest == 0 || Header::parse(&next).bytes == first.bytes);
+    }
+    let unassigned = start[7] >> 6;
     if unassigned != 0 || first.bytes < first.header_bytes() + 8 || length < bytes {
         return Ok(false);
     }
@@ -238,7 +251,8 @@ pub(super) fn is_vdif(input: &mut Input) -> Result<bool> {
     let mut next = [0; HEADER];
     input.read_at(bytes, &mut next)?;
     let next = Header::parse(&next);
-    Ok(first.is_like(&next) && first.describe() == next.describe())
+    Ok(next.invalid && first.bytes == next.bytes
+        || first.is_like(&next) && first.describe() == next.describe())
 }
 
 /// Most bytes of samples of a frame that is written: frames go into packets.
@@ -586,11 +600,18 @@ impl Framing for Vdif {
         self.geometry
     }
 
+    fn invalid(start: &[u8]) -> Option<usize> {
+        invalid(start)
+    }
+
     fn stamp(&self, frame: &[u8]) -> Result<Stamp, Fault> {
         let mut start = [0; HEADER];
         let bytes = frame.len().min(self.geometry.header);
         start[..bytes].copy_from_slice(&frame[..bytes]);
         let header = Header::parse(&start);
+        if bytes == self.geometry.header && header.invalid && header.bytes == self.first.bytes {
+            return Err(Fault::Invalid);
+        }
         // Here, too: bytes that are no header seldom have zeros in the reserved bits.
         if bytes < self.geometry.header || !header.is_like(&self.first) || start[7] >> 6 != 0 {
             return Err(Fault::NoHeader);

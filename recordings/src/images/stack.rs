@@ -32,9 +32,15 @@ const HDF5: &[u8] = b"\x89HDF\r\n\x1a\n";
 const TIFF: [&[u8]; 4] = [b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"];
 /// Frames of a TIFF file, at most.
 const MOST_FRAMES: usize = 1 << 24;
+/// Count of 32 bits of a pixel that a detector does not have.
+const ABSENT: u32 = u32::MAX;
+/// Datasets that an error names, at most.
+#[cfg(feature = "hdf5")]
+const SHOWN: usize = 4;
 
-/// A file of frames, `[frame][row][column]`, of counts in 8 or 16 bits without sign: NumPy, HDF5, or TIFF with an image for each
-/// frame.
+/// A file of frames, `[frame][row][column]`, of counts in 8, 16 or 32 bits without sign: NumPy, HDF5, or TIFF with an image for
+/// each frame. Counts of 32 bits are at most 65535, but for 2^32 - 1, by which detectors (Eiger) mark pixels that they do
+/// not have: it is read as 0.
 pub struct Stack {
     path: PathBuf,
     source: Source,
@@ -44,12 +50,22 @@ pub struct Stack {
 }
 
 enum Source {
-    /// A NumPy file, and whether its counts have 16 bits.
-    Npy(Reader, bool),
+    Npy(Reader, Width),
     #[cfg(feature = "hdf5")]
-    Hdf5(Box<H5Dataset>, bool),
+    Hdf5(Box<H5Dataset>, Width),
     Tiff(Box<Images>),
 }
+
+/// Bits of a count, without sign.
+#[derive(Clone, Copy, Debug)]
+enum Width {
+    Eight,
+    Sixteen,
+    ThirtyTwo,
+}
+
+/// Names of the types that are read.
+const TYPES: &str = "uint8, uint16 or uint32";
 
 impl Stack {
     /// Opens a file, which its first bytes tell; `dataset` is the name of the frames in an HDF5 file.
@@ -72,39 +88,59 @@ impl Stack {
             }
             #[cfg(feature = "hdf5")]
             {
-                let (data, kind) = guarded(path, "read the dataset of frames", || {
-                    let data = H5File::open(path)?.dataset(dataset)?;
-                    let kind = data.datatype()?;
-                    Ok((data, kind))
+                let (found, names) = guarded(path, "read the dataset of frames", || {
+                    let file = H5File::open(path)?;
+                    let name = dataset.trim_matches('/');
+                    let names = file.dataset_names();
+                    let is_there = names.iter().any(|known| known.trim_matches('/') == name);
+                    let found = match (file.dataset(dataset), is_there) {
+                        (Err(_), false) => None,
+                        (data, _) => {
+                            let data = data?;
+                            let kind = data.datatype()?;
+                            Some((data, kind))
+                        }
+                    };
+                    Ok((found, names))
                 })?;
-                let wide = match kind {
-                    DatatypeMessage::FixedPoint { size: 1, signed: false, .. } => false,
-                    DatatypeMessage::FixedPoint { size: 2, signed: false, .. } => true,
+                let Some((data, kind)) = found else {
+                    let shown = names.iter().take(SHOWN).map(|name| format!("{name:?}"));
+                    let reason = format!(
+                        "no dataset {dataset:?}: expected --dataset with the name of one{}{}",
+                        if names.is_empty() { "" } else { ", as " },
+                        shown.collect::<Vec<_>>().join(", ")
+                    );
+                    return Err(Error::file(path, reason));
+                };
+                let width = match kind {
+                    DatatypeMessage::FixedPoint { size: 1, signed: false, .. } => Width::Eight,
+                    DatatypeMessage::FixedPoint { size: 2, signed: false, .. } => Width::Sixteen,
+                    DatatypeMessage::FixedPoint { size: 4, signed: false, .. } => Width::ThirtyTwo,
                     other => {
-                        let reason =
-                            format!("dataset {dataset:?} of {other:?}: expected uint8 or uint16");
+                        let reason = format!("dataset {dataset:?} of {other:?}: expected {TYPES}");
                         return Err(Error::file(path, reason));
                     }
                 };
                 let axes = stored(path, dataset, &data)?;
-                return Self::of(path, Source::Hdf5(Box::new(data), wide), &axes);
+                return Self::of(path, Source::Hdf5(Box::new(data), width), &axes);
             }
         }
         if path.is_file() && !begins(path, MAGIC)? {
             return Err(Error::file(path, "is no stack of images: expected TIFF, HDF5 or NumPy"));
         }
         let reader = Reader::open(path)?;
-        let wide = match reader.dtype() {
-            Some(Dtype::Uint8) => false,
-            Some(Dtype::Uint16) => true,
+        let width = match reader.dtype() {
+            Some(Dtype::Uint8) => Width::Eight,
+            Some(Dtype::Uint16) => Width::Sixteen,
+            Some(Dtype::Uint32) => Width::ThirtyTwo,
             _ => {
                 let kind = reader.type_name();
-                let reason = format!("elements of type {kind}: expected uint8 or uint16");
+                let reason = format!("elements of type {kind}: expected {TYPES}");
                 return Err(Error::file(path, reason));
             }
         };
         let axes = reader.shape().to_vec();
-        Self::of(path, Source::Npy(reader, wide), &axes)
+        Self::of(path, Source::Npy(reader, width), &axes)
     }
 
     fn of(path: &Path, source: Source, axes: &[usize]) -> Result<Self> {
@@ -165,21 +201,32 @@ impl Stack {
         assert_eq!(pixels.len(), rows.len() * self.width, "a place for every pixel");
         let first = (frame * self.height + rows.start) as u64 * self.width as u64;
         match &mut self.source {
-            Source::Npy(reader, true) => {
+            Source::Npy(reader, Width::Sixteen) => {
                 reader.read_at(first, bytemuck::cast_slice_mut(pixels))?;
                 pixels.iter_mut().for_each(|count| *count = u16::from_le(*count));
             }
-            Source::Npy(reader, false) => {
+            Source::Npy(reader, Width::ThirtyTwo) => {
+                let mut wide: Vec<u32> = device::zeros(pixels.len())?;
+                reader.read_at(first, bytemuck::cast_slice_mut(&mut wide))?;
+                wide.iter_mut().for_each(|count| *count = u32::from_le(*count));
+                narrow(&self.path, frame, &wide, pixels)?;
+            }
+            Source::Npy(reader, Width::Eight) => {
                 let mut narrow = device::zeros(pixels.len())?;
                 reader.read_at(first, &mut narrow)?;
                 widen(&narrow, pixels);
             }
             #[cfg(feature = "hdf5")]
-            Source::Hdf5(data, wide) => {
+            Source::Hdf5(data, width) => {
                 let (starts, sizes) = ([frame, rows.start, 0], [1, rows.len(), self.width]);
                 let path = &self.path;
-                if *wide {
+                if matches!(width, Width::Sixteen) {
                     return guarded(path, "read", || data.read_slice_into(pixels, &starts, &sizes));
+                }
+                if matches!(width, Width::ThirtyTwo) {
+                    let mut wide: Vec<u32> = device::zeros(pixels.len())?;
+                    guarded(path, "read", || data.read_slice_into(&mut wide, &starts, &sizes))?;
+                    return narrow(path, frame, &wide, pixels);
                 }
                 let mut narrow: Vec<u8> = device::zeros(pixels.len())?;
                 guarded(path, "read", || data.read_slice_into(&mut narrow, &starts, &sizes))?;
@@ -204,6 +251,24 @@ impl Stack {
     pub fn read_frame(&mut self, frame: usize, pixels: &mut [u16]) -> Result<()> {
         self.read(frame, 0..self.height, pixels)
     }
+}
+
+/// Counts of a frame that have 32 bits, in 16.
+fn narrow(path: &Path, frame: usize, wide: &[u32], pixels: &mut [u16]) -> Result<()> {
+    for (pixel, &count) in pixels.iter_mut().zip(wide) {
+        *pixel = match u16::try_from(count) {
+            Ok(count) => count,
+            Err(_) if count == ABSENT => 0,
+            Err(_) => {
+                let reason = format!(
+                    "count {count} in frame {frame}: expected at most {}, or {ABSENT} for a pixel that is not there",
+                    u16::MAX
+                );
+                return Err(Error::file(path, reason));
+            }
+        };
+    }
+    Ok(())
 }
 
 fn widen(narrow: &[u8], pixels: &mut [u16]) {
@@ -267,16 +332,22 @@ impl Images {
             return Err(Error::file(path, reason));
         }
         let unknown = || {
-            let reason =
-                format!("image {frame} of {kind:?}: expected grey in 8 or 16 bits without sign");
+            let reason = format!(
+                "image {frame} of {kind:?}: expected grey in 8, 16 or 32 bits without sign"
+            );
             Error::file(path, reason)
         };
-        if !matches!(kind, ColorType::Gray(8 | 16)) {
+        if !matches!(kind, ColorType::Gray(8 | 16 | 32)) {
             return Err(unknown());
         }
         let pixels = match self.decoder.read_image().map_err(fault)? {
             DecodingResult::U8(narrow) => narrow.into_iter().map(u16::from).collect(),
             DecodingResult::U16(wide) => wide,
+            DecodingResult::U32(wide) => {
+                let mut pixels = vec![0; wide.len()];
+                narrow(path, frame, &wide, &mut pixels)?;
+                pixels
+            }
             _ => return Err(unknown()),
         };
         match pixels.len() == self.size.0 * self.size.1 {

@@ -393,6 +393,12 @@ impl BeamOptions {
     pub fn read_array(&self) -> Result<Option<Array>> {
         match (&self.array, self.is_dated()) {
             (Some(array), true) => Ok(Some(Array::read(array)?)),
+            (None, false) if self.scaling.described().is_some() => {
+                let name = self.scaling.described().unwrap_or_default();
+                Err(Error::invalid(format!(
+                    "{name} without --array: expected --array <ARRAY.json>"
+                )))
+            }
             (None, false) => match self.scaling.integrate {
                 Some(times) if self.grid.is_none() => Err(Error::invalid(format!(
                     "--integrate {times}: expected --array <ARRAY.json> and an output whose name ends in .{FIL}, or --grid"
@@ -715,6 +721,13 @@ impl Samples {
             return Err(Error::file(&options.output, reason));
         };
         let (start, interval, [first, width]) = dated(array, channels, "GUPPI RAW")?;
+        if channels == 1 || polarisations == 1 {
+            warn(format_args!(
+                "{}: GUPPI RAW of {}, which other readers (baseband) do not take as it is",
+                options.output.display(),
+                if channels == 1 { "one channel" } else { "one polarisation" }
+            ));
+        }
         let description = guppi::Description {
             telescope: array.telescope.clone(),
             source: array.phase_center.as_ref().map(|center| center.name.clone()),
@@ -754,8 +767,13 @@ impl Samples {
         }
     }
 
-    /// VDIF of beams, or frames that are sent; and how many times come before the first frame.
-    fn frames(options: &BeamOptions, shape: &Shape, array: &Array) -> Result<(Self, u64)> {
+    /// VDIF of beams of so many times, or frames that are sent; and how many times come before the first frame.
+    fn frames(
+        options: &BeamOptions,
+        shape: &Shape,
+        times: usize,
+        array: &Array,
+    ) -> Result<(Self, u64)> {
         let Shape { beams, channels, polarisations, output, .. } = *shape;
         let bits = match output {
             SpectrumEncoding::Voltage(Encoding::Ci4) => 4,
@@ -783,6 +801,14 @@ impl Samples {
                 digits(first.beside.abs()),
                 if first.beside > 0.0 { "later" } else { "earlier" }
             ));
+        }
+        let least = first.before.saturating_add(samples as u64);
+        if (times as u64) < least {
+            let reason = format!(
+                "{} of beams make no frame of VDIF: expected at least {least}, for a frame of {samples}",
+                count(times, "time")
+            );
+            return Err(Error::file(&options.output, reason));
         }
         if first.before > 0 {
             warn(format_args!(
@@ -839,7 +865,7 @@ impl Outputs {
             }
             Some(array) if !options.is_by_beam() => {
                 let samples;
-                (samples, before) = Samples::frames(options, shape, array)?;
+                (samples, before) = Samples::frames(options, shape, times, array)?;
                 samples
             }
             Some(array) if !options.is_power() => {

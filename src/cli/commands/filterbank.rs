@@ -56,14 +56,26 @@ pub struct PowerOptions {
     /// Filterbank file to write, - for the standard output; or a NumPy file, whose name ends in .npy
     #[arg(short, long, value_name = "OUT.fil", value_parser = output())]
     pub output: PathBuf,
-    /// Array file: frequencies at even steps, start, and sample time if the recording does not say it
+    /// Array file: frequencies at even steps, start and sample time [default: what the recording says]
     #[arg(long, value_name = "ARRAY.json", value_parser = input())]
-    pub array: PathBuf,
+    pub array: Option<PathBuf>,
     /// Inputs whose powers are added, as in 0,3 [default: all]
     #[arg(long = "input", value_name = "I", value_delimiter = ',')]
     pub chosen: Vec<usize>,
     #[command(flatten)]
     pub scaling: Scaling,
+}
+
+impl Scaling {
+    /// The option that describes samples of a file that an array file describes, too, if one is given.
+    pub fn described(&self) -> Option<&'static str> {
+        let of = [
+            (self.bits.is_some(), "--bits"),
+            (self.scale.is_some(), "--scale"),
+            (self.stokes.is_some(), "--stokes"),
+        ];
+        of.into_iter().find(|(given, _)| *given).map(|(_, name)| name)
+    }
 }
 
 /// Scaling of powers to samples.
@@ -73,20 +85,20 @@ pub struct Scaling {
     #[arg(long, value_name = "T")]
     pub integrate: Option<NonZeroU64>,
     /// Bits of a sample of a filterbank file: 8, 16 or 32 (floating point) [default: 32]
-    #[arg(long, requires = "array")]
+    #[arg(long)]
     bits: Option<Bits>,
     /// Factor of powers before they are rounded to 8 or 16 bits [default: 1]
-    #[arg(long, requires = "array")]
+    #[arg(long)]
     scale: Option<f64>,
     /// Stokes parameters in place of powers: I, or IQUV, of X and Y or R and L, as the array file's "inputs" say (without them X,
     /// then Y). IAU: U = 2 Re XY*, V = 2 Im XY* = RR* - LL*; the book's page on files for other software has more
-    #[arg(long, value_name = "I|IQUV", requires = "array")]
+    #[arg(long, value_name = "I|IQUV")]
     pub stokes: Option<Stokes>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  corrust filterbank scan.0000.raw -o scan.fil --array array.json --integrate 64
+  corrust filterbank scan.0000.raw -o scan.fil --integrate 64
   corrust filterbank scan.0000.raw -o x.fil --array array.json --input 0,1 --bits 8 --scale 0.002
   corrust filterbank scan.0000.raw -o iquv.fil --array array.json --integrate 64 --stokes IQUV";
 
@@ -95,12 +107,22 @@ impl Args {
     pub fn run(self) -> Result<()> {
         let Self { files, powers, existing } = self;
         let PowerOptions { output, array, chosen, scaling } = powers;
-        let run_files = RunFiles::default().reads(&files.inputs).reads([&array]);
+        let run_files = RunFiles::default().reads(&files.inputs).reads(&array);
         run_files.writes([&output]).check(existing)?;
-        let mut array = Array::read(array)?;
+        let file = array.as_ref().map(Array::read).transpose()?;
         let recording = files.open()?;
         let (shape, times) = (recording.shape(), recording.times());
+        let mut array = file.clone().unwrap_or_default();
         array.complete(&*recording, shape.channels).into_iter().for_each(warn);
+        let is_dated =
+            array.channels.is_some() && array.start.is_some() && array.sample_time.is_some();
+        if file.is_none() && !is_dated && ending(&output) != NPY {
+            let reason = "does not say its frequencies, start and sample time: expected --array ARRAY.json, which does";
+            return Err(Error::file(&files.inputs[0], reason));
+        }
+        if array.phase_center.is_none() {
+            array.phase_center = recording.source();
+        }
         let mut powers = InputPowers::create(&output, &array, (&shape, times), chosen, &scaling)?;
 
         let bar = Progress::new("adding powers", &shape, times);
@@ -412,8 +434,10 @@ fn header(array: &Array, channels: usize, step: u64) -> Result<Header> {
     let (start, sample_time, [first_channel, channel_width]) =
         dated(array, channels, "a filterbank file")?;
     let days = start.as_nanosecond() as f64 / 86_400e9;
+    let center = array.phase_center.as_ref();
     Ok(Header {
-        source: array.phase_center.as_ref().map_or("unknown", |center| &center.name).into(),
+        source: center.map_or("unknown", |center| &center.name).into(),
+        direction: center.map(|center| [center.ra, center.dec]),
         start: UNIX_0 + days,
         interval: sample_time * step as f64,
         first_channel,

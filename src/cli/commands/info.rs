@@ -76,6 +76,9 @@ struct Info {
     times: Option<u64>,
     /// Times a second, in hertz.
     rate: Option<f64>,
+    /// Centre of the band on the sky and its width, hertz, the width negative where frequencies descend.
+    sky_frequency: Option<f64>,
+    bandwidth: Option<f64>,
     start: Option<String>,
     end: Option<String>,
     seconds: Option<f64>,
@@ -414,7 +417,10 @@ impl Info {
             Some(("format", _)) => headers.remove(0).1,
             _ => String::new(),
         };
+        let band = recording.band();
         Self {
+            sky_frequency: band.map(|[centre, _]| centre),
+            bandwidth: band.map(|[_, width]| width),
             format,
             headers,
             voltages,
@@ -517,6 +523,11 @@ impl Info {
         }
         let rate = |rate: f64| format!("{}Hz", si(rate));
         line("rate", self.rate.map_or("not said: --rate says it".to_owned(), rate));
+        if let (Some(centre), Some(width)) = (self.sky_frequency, self.bandwidth) {
+            line("sky frequency", rate(centre));
+            let way = if width < 0.0 { ", descending" } else { "" };
+            line("bandwidth", format!("{}{way}", rate(width.abs())));
+        }
         if let Some(start) = &self.start {
             line("start", start.clone());
         }

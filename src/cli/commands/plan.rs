@@ -106,6 +106,12 @@ impl Args {
         if self.inputs == 0 {
             return Err(Error::invalid("--inputs 0: expected at least 1"));
         }
+        if self.inputs > MOST_INPUTS {
+            return Err(Error::invalid(format!(
+                "--inputs {}: expected at most {MOST_INPUTS}",
+                self.inputs
+            )));
+        }
         if self.gpu.is_some() && self.inputs > MOST_PREDICTED {
             return Err(Error::invalid(format!(
                 "--inputs {}: expected at most {MOST_PREDICTED} with --gpu",
@@ -258,6 +264,8 @@ impl Args {
     }
 }
 
+/// Inputs of a correlation, at most: as of a recording.
+const MOST_INPUTS: usize = 1 << 24;
 /// Inputs of a correlation that is predicted, at most.
 const MOST_PREDICTED: usize = 1 << 14;
 const CORRELATION: &str = "correlation";

@@ -42,7 +42,8 @@ pub struct Engine {
     /// Oversampling factor A/B, as 32/27: a spectrum begins B/A of a channel's period after the one before [default: 1]
     #[arg(long, value_name = "A/B")]
     oversample: Option<Oversampling>,
-    /// Invert a band that runs downwards: channels are conjugated and written in ascending frequency
+    /// Invert a band that runs downwards, as one is of which the recording says so: channels are conjugated and written in
+    /// ascending frequency
     #[arg(long)]
     inverted: bool,
     /// JSON file of delays of the inputs, in seconds; needs the sample rate, from the recording or --rate
@@ -52,7 +53,7 @@ pub struct Engine {
     /// recording's]
     #[arg(long, value_name = "TIME", value_parser = format::moment)]
     start: Option<Timestamp>,
-    /// Sky frequency at baseband 0 Hz, as 1.4GHz, for fringe rotation [default: 0]
+    /// Sky frequency at baseband 0 Hz, as 1.4GHz, for fringe rotation [default: the recording's, or 0]
     #[arg(long)]
     sky_frequency: Option<Frequency>,
     /// NumPy file of gains: complex64 [N][C] [default: 1]
@@ -99,6 +100,8 @@ pub struct Raw<'a> {
     pub interval: Option<f64>,
     /// Time of the first sample.
     pub start: Option<Timestamp>,
+    /// Centre and width of their band on the sky, hertz, of inputs of one channel; negative where it runs downwards.
+    pub band: Option<[f64; 2]>,
     /// Their file.
     pub path: &'a Path,
 }
@@ -111,6 +114,10 @@ impl<'a> Raw<'a> {
             times: recording.times(),
             interval: recording.interval(),
             start: recording.start(),
+            band: recording.band().filter(|[_, width]| {
+                let channels = recording.frequencies();
+                channels.and_then(|channels| channels.width(0)).is_some_and(|of| of == *width)
+            }),
             path,
         }
     }
@@ -209,10 +216,11 @@ impl Engine {
         known: &Known,
     ) -> Result<(Builder, Sky)> {
         let Raw { shape: RawShape { inputs, encoding, layout }, times, path, .. } = *raw;
+        let inverted = self.inverted || raw.band.is_some_and(|[_, width]| width < 0.0);
         let builder = Channeliser::builder(inputs, channels)
             .encoding(encoding)
             .layout(layout)
-            .inverted(self.inverted)
+            .inverted(inverted)
             .output(self.output_encoding)
             .output_layout(self.output_layout);
         let mut builder = self.filtered(builder)?;
@@ -244,7 +252,14 @@ impl Engine {
         let width = rate.map(|rate| rate / residues as f64);
         let of_first = width.map(|width| shape.frequency(0) as f64 * width);
         let by_array = known.first_channel.zip(of_first).map(|(first, of_first)| first - of_first);
-        let dc = self.sky_frequency.map(|sky| sky.0).or(by_array);
+        // Real samples have 0 Hz at an edge of the band, complex ones in its middle.
+        let by_recording =
+            raw.band.map(|[centre, width]| match (encoding.is_complex(), inverted) {
+                (true, _) => centre,
+                (false, false) => centre - width.abs() / 2.0,
+                (false, true) => centre + width.abs() / 2.0,
+            });
+        let dc = self.sky_frequency.map(|sky| sky.0).or(by_array).or(by_recording);
         let sample = rate.map_or(1e-6, f64::recip);
         let start = start(
             [(self.start, "--start"), (known.start, "array file"), (raw.start, "recording")],

@@ -2,6 +2,10 @@
 
 use std::str::FromStr;
 
+/// Shortest and longest times that are taken, seconds: what is computed of them stays a number.
+const LEAST: f64 = 1e-18;
+const MOST: f64 = 1e18;
+
 /// A time in seconds: a number with its unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Seconds(pub f64);
@@ -22,8 +26,11 @@ impl FromStr for Seconds {
             ("s", 1.0),
         ];
         positive(text, &units)
+            .filter(|seconds| (LEAST..=MOST).contains(seconds))
             .map(Self)
-            .ok_or("expected a positive number with ns, us, ms or s, min or h, as in 1.6us")
+            .ok_or(
+                "expected a positive number with ns, us, ms or s, min or h, as in 1.6us, 1e-18 s to 1e18 s",
+            )
     }
 }
 
@@ -44,8 +51,8 @@ impl FromStr for Micrometres {
 
 /// A positive number of seconds.
 pub fn seconds(text: &str) -> Result<f64, &'static str> {
-    let found = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0 && seconds.is_finite());
-    found.ok_or("expected a positive number of seconds")
+    let found = text.parse().ok().filter(|seconds: &f64| (LEAST..=MOST).contains(seconds));
+    found.ok_or("expected a positive number of seconds, 1e-18 to 1e18")
 }
 
 /// Units of frequencies and rates.
@@ -127,7 +134,7 @@ mod tests {
         assert_eq!(["3.3ms", "0.7ps"].map(seconds), [3.3e-3, 0.7e-12]);
         let hertz = |text: &str| text.parse::<Hertz>().unwrap().0;
         assert_eq!(["800MHz", "1.4 GHz", "12", "5e3Hz"].map(hertz), [8e8, 1.4e9, 12.0, 5e3]);
-        for text in ["", "s", "5", "-1s", "0s", "infs", "nans", "1 day"] {
+        for text in ["", "s", "5", "-1s", "0s", "infs", "nans", "1 day", "1e-320s", "1e300s"] {
             assert!(text.parse::<Seconds>().is_err(), "{text}");
         }
         let rate = |text: &str| text.parse::<BytesPerSecond>().unwrap().0;

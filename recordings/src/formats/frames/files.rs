@@ -42,6 +42,8 @@ pub(super) struct Cursor {
     pub(super) files: Vec<usize>,
     /// Byte of the next frame.
     pub(super) at: u64,
+    /// Byte after the last frame that was found in a file, invalid ones among them.
+    pub(super) end: u64,
     /// Bytes of the file from `start` on.
     buffer: Vec<u8>,
     start: u64,
@@ -69,7 +71,7 @@ impl Cursor {
         Ok(&mut self.buffer[(at - self.start) as usize..])
     }
 
-    /// The next frame: its file, its place and what it says; its bytes are those that
+    /// The next frame that is not marked invalid: its file, its place and what it says; its bytes are those that
     /// [`frame`](Self::frame) gives. [`None`] after the last one.
     pub(super) fn next(
         &mut self,
@@ -84,7 +86,13 @@ impl Cursor {
                 match framing.stamp(&bytes[..size]) {
                     Ok(stamp) => {
                         self.at = at + size as u64;
+                        self.end = self.at;
                         return Ok(Some((file, at, stamp)));
+                    }
+                    Err(Fault::Invalid) => {
+                        self.at = at + size as u64;
+                        self.end = self.at;
+                        continue;
                     }
                     Err(Fault::Other(reason)) => return Err(files.fault(file, at, &reason)),
                     Err(Fault::NoHeader) => {

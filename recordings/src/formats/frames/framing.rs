@@ -12,6 +12,14 @@ pub(in crate::formats) trait Framing: Send + 'static {
     /// Geometry that all frames share.
     fn geometry(&self) -> Geometry;
 
+    /// Bytes of the frame that `start` begins with, if it is marked invalid: nothing else of it is believed.
+    fn invalid(_start: &[u8]) -> Option<usize>
+    where
+        Self: Sized,
+    {
+        None
+    }
+
     /// Understands the header of what may be a whole frame, or the start of one.
     fn stamp(&self, frame: &[u8]) -> Result<Stamp, Fault>;
 
@@ -33,6 +41,8 @@ pub(in crate::formats) trait Framing: Send + 'static {
 pub(in crate::formats) enum Fault {
     /// No header of this recording is there.
     NoHeader,
+    /// A frame of the recording's length that is marked invalid: nothing else of it is believed.
+    Invalid,
     /// A header of something else, in words.
     Other(String),
 }

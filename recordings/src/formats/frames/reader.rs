@@ -1,6 +1,6 @@
 //! Recordings of frames.
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{collections::BTreeSet, ops::Range, path::PathBuf};
 
 use corrust_host::{Error, Result, samples::RawShape};
 
@@ -8,8 +8,8 @@ use super::{
     files::{AHEAD, CHUNK, Cursor, Files},
     framing::Framing,
     scan::{
-        Place, SCANNED, SCANNED_BETWEEN, Sequence, first_after, frames_per_second, list, scan,
-        sequences,
+        Place, SCANNED, SCANNED_BETWEEN, Sequence, common, first_after, frames_per_second, list,
+        long_gaps, scan, sequences,
     },
 };
 use crate::array::time::{self, Timestamp};
@@ -23,6 +23,32 @@ use crate::formats::{
 /// Most frames that are remembered.
 pub(super) const REMEMBERED: usize = 1 << 16;
 
+/// The file of the first frame that is not marked invalid, and bytes from there on.
+fn first_frame<F: Framing>(files: &mut Files) -> Result<(usize, Vec<u8>)> {
+    let mut invalid = 0_u64;
+    for file in 0..files.paths.len() {
+        let (mut at, length) = (0, files.lengths[file]);
+        loop {
+            let mut start = vec![0; (length - at).min(CHUNK as u64) as usize];
+            files.read(file, at, &mut start)?;
+            let mut passed = 0;
+            while let Some(bytes) = start.get(passed..).and_then(F::invalid) {
+                passed += bytes;
+                invalid += 1;
+            }
+            if passed == 0 {
+                return Ok((file, start));
+            }
+            at += passed as u64;
+            if at >= length {
+                break;
+            }
+        }
+    }
+    let reason = format!("all {invalid} frames are marked invalid: expected one that is not");
+    Err(Error::file(&files.paths[0], reason))
+}
+
 /// A recording in frames.
 pub(in crate::formats) struct Frames<F> {
     framing: F,
@@ -32,6 +58,8 @@ pub(in crate::formats) struct Frames<F> {
     sequences: Vec<Sequence>,
     axis: Axis,
     times: u64,
+    /// Stretches of more times than the files hold of which there is nothing.
+    gaps: Vec<Range<u64>>,
     position: u64,
     /// Frames of a thread that may be remembered; one from before them is not late, its clock is wrong.
     window: u64,
@@ -42,8 +70,8 @@ pub(in crate::formats) struct Frames<F> {
 }
 
 impl<F: Framing> Frames<F> {
-    /// Opens `paths` as one recording, whose first file's first bytes `framing` understands; looks at the
-    /// headers at the files' starts and ends, and where a second ends.
+    /// Opens `paths` as one recording, the start of whose first frame that is not marked invalid `framing` understands;
+    /// looks at the headers at the files' starts and ends, and where a second ends.
     ///
     /// # Errors
     /// As for [`open`](super::open).
@@ -62,16 +90,21 @@ impl<F: Framing> Frames<F> {
             })?;
             files.lengths.push(length);
         }
-        let mut start = vec![0; files.lengths[0].min(CHUNK as u64) as usize];
-        files.read(0, 0, &mut start)?;
-        let framing = framing(&start).map_err(|reason| Error::file(&paths[0], reason))?;
+        let (file, start) = first_frame::<F>(&mut files)?;
+        let framing = framing(&start).map_err(|reason| Error::file(&paths[file], reason))?;
         let geometry = framing.geometry();
         let mut left_out = None;
         let mut scans = Vec::with_capacity(paths.len());
-        for file in 0..paths.len() {
-            let last = file + 1 == paths.len();
+        while scans.len() < files.paths.len() {
+            let file = scans.len();
+            let last = file + 1 == files.paths.len();
             let scanned = if file == 0 || last { SCANNED } else { SCANNED_BETWEEN };
-            let scan = scan(&mut files, file, &framing, scanned)?;
+            let Some(scan) = scan(&mut files, file, &framing, scanned)? else {
+                // All of its frames are marked invalid.
+                (files.paths.remove(file), files.lengths.remove(file));
+                files.open = None;
+                continue;
+            };
             if scan.rest > 0 {
                 let at = files.lengths[file] - scan.rest;
                 let reason = format!(
@@ -80,9 +113,9 @@ impl<F: Framing> Frames<F> {
                 );
                 if !(last && options.keep_going) {
                     let hint = if last { "; --keep-going leaves this last frame out" } else { "" };
-                    return Err(Error::file(&paths[file], reason + hint));
+                    return Err(Error::file(&files.paths[file], reason + hint));
                 }
-                left_out = Some(format!("{}: {reason}", paths[file].display()));
+                left_out = Some(format!("{}: {reason}", files.paths[file].display()));
             }
             scans.push(scan);
         }
@@ -129,15 +162,41 @@ impl<F: Framing> Frames<F> {
             Error::file(&paths[0], format!("{channels} channels: expected at most {}", 1 << 24))
         })?;
         let remembered = (AHEAD / geometry.frame).clamp(16, REMEMBERED) as u64;
+        let window = remembered.div_ceil(threads.len() as u64) + 1;
         let shape = RawShape { inputs, encoding, layout };
+        let axis = Axis { threads, first, per_second };
+        let mut gaps = Vec::new();
+        if span - held.min(span) > held {
+            let least = held.max(2 * window);
+            let mut of_all: Option<Vec<Range<u64>>> = None;
+            for sequence in &sequences {
+                // A cursor has its files in reverse.
+                let mut ascending = sequence.cursor.files.clone();
+                ascending.reverse();
+                let found = long_gaps(&mut files, &framing, &axis, &ascending, (least, window))?;
+                of_all = Some(of_all.map_or_else(|| found.clone(), |all| common(&all, &found)));
+            }
+            let of_frames = of_all.unwrap_or_default().into_iter();
+            gaps.extend(
+                of_frames.map(|gap| gap.start * geometry.samples..gap.end * geometry.samples),
+            );
+            // Clocks that go back are refused where they are read.
+            let mut end = 0;
+            gaps.retain(|gap: &Range<u64>| {
+                let follows = gap.start >= end && gap.end <= times;
+                end = if follows { gap.end } else { end };
+                follows
+            });
+        }
         Ok(Self {
             shape,
             geometry,
             files,
             sequences,
-            window: remembered.div_ceil(threads.len() as u64) + 1,
-            axis: Axis { threads, first, per_second },
+            window,
+            axis,
             times,
+            gaps,
             position: 0,
             left_out,
             pace,
@@ -382,6 +441,10 @@ impl<F: Framing> Recording<RawShape> for Frames<F> {
         block.missing = self.filling.missing();
         self.position += times as u64;
         Ok(times)
+    }
+
+    fn gaps(&self) -> &[Range<u64>] {
+        &self.gaps
     }
 
     fn skip(&mut self, times: u64) -> Result<()> {

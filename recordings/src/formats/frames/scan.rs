@@ -1,6 +1,6 @@
 //! Beginnings of files, by which the frames of all are placed in time.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::Range};
 
 use corrust_host::{Error, Result};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::formats::{
     options::{Options, Pace},
-    placing::{Stamp, Validity},
+    placing::{Axis, Stamp, Validity},
 };
 
 /// Bytes at the start and the end of a recording in which threads and times are looked for; of the files
@@ -85,18 +85,19 @@ pub(super) fn list(numbers: &[u16]) -> String {
     text
 }
 
-/// Looks at the frames of the first and the last `bytes` bytes of a file.
+/// Looks at the frames of the first and the last `bytes` bytes of a file, and as far beyond them as only frames that are
+/// marked invalid stand there; [`None`] of a file that has no others.
 pub(super) fn scan(
     files: &mut Files,
     file: usize,
     framing: &impl Framing,
     bytes: usize,
-) -> Result<Scan> {
+) -> Result<Option<Scan>> {
     let size = framing.geometry().frame as u64;
     let length = files.lengths[file];
     let chunk = bytes.min(CHUNK);
     let mut scan: Option<Scan> = None;
-    let mut see = |stamp: &Stamp| {
+    let see = |scan: &mut Option<Scan>, stamp: &Stamp| {
         let time = (stamp.second, stamp.number);
         let new = || Scan {
             threads: BTreeSet::new(),
@@ -109,19 +110,30 @@ pub(super) fn scan(
         scan.get_or_insert_with(new).see(stamp);
     };
     let mut cursor = Cursor::new(vec![file], 0, chunk);
-    let mut end = 0;
-    while end < bytes as u64
-        && let Some((_, at, stamp)) = cursor.next(files, framing)?
+    while cursor.end < bytes as u64
+        && let Some((_, _, stamp)) = cursor.next(files, framing)?
     {
-        see(&stamp);
-        end = at + size;
+        see(&mut scan, &stamp);
     }
-    // The frames of the end stand where they would if nothing else stood between them.
-    let tail = (length.saturating_sub(bytes as u64) / size * size).max(end);
-    let mut cursor = Cursor::new(vec![file], tail, chunk);
-    while let Some((_, at, stamp)) = cursor.next(files, framing)? {
-        see(&stamp);
-        end = at + size;
+    let head = cursor.end;
+    let (mut end, mut reach) = (head, bytes as u64);
+    loop {
+        // The frames of the end stand where they would if nothing else stood between them.
+        let tail = (length.saturating_sub(reach) / size * size).max(head);
+        let mut cursor = Cursor::new(vec![file], tail, chunk);
+        let mut seen = false;
+        while let Some((_, _, stamp)) = cursor.next(files, framing)? {
+            see(&mut scan, &stamp);
+            seen = true;
+        }
+        end = end.max(cursor.end);
+        if seen || tail == head {
+            break;
+        }
+        reach = reach.saturating_mul(4);
+    }
+    if scan.is_none() && end > 0 {
+        return Ok(None);
     }
     let mut scan = scan.ok_or_else(|| {
         let reason = match length < size {
@@ -137,7 +149,7 @@ pub(super) fn scan(
     if rest > 0 && (rest < header || framing.stamp(&start).is_ok()) {
         scan.rest = rest;
     }
-    Ok(scan)
+    Ok(Some(scan))
 }
 
 /// Files in order of time, those that are of the same time side by side; and all files in order of time.
@@ -274,6 +286,78 @@ pub(super) fn first_after(
         }
     }
     Ok(low)
+}
+
+/// Long stretches of frames that a sequence of files, ascending in time, does not have: more than `least` frames each,
+/// and at both ends `margin` frames shorter than they are, as frames come out of order.
+pub(super) fn long_gaps(
+    files: &mut Files,
+    framing: &impl Framing,
+    axis: &Axis,
+    sequence: &[usize],
+    (least, margin): (u64, u64),
+) -> Result<Vec<Range<u64>>> {
+    let size = framing.geometry().frame as u64;
+    let mut gaps = Vec::new();
+    // The frame before the stretch that is looked at.
+    let mut before: Option<i64> = None;
+    for &file in sequence {
+        let at = |files: &mut Files, slot: u64| -> Result<Option<i64>> {
+            let mut cursor = Cursor::new(vec![file], slot * size, 2 * size as usize);
+            let found = cursor.next(files, framing)?;
+            Ok(found.and_then(|(_, _, stamp)| axis.frame(&stamp)))
+        };
+        let slots = files.lengths[file] / size;
+        let Some(first) = at(files, 0)? else { continue };
+        let mut check = |before: i64, after: i64| {
+            let gap =
+                (before + 1).saturating_add_unsigned(margin)..after.saturating_sub_unsigned(margin);
+            if after.saturating_sub(before) > least as i64 && gap.start < gap.end {
+                gaps.extend(u64::try_from(gap.start).ok().zip(u64::try_from(gap.end).ok()));
+            }
+        };
+        before.into_iter().for_each(|before| check(before, first));
+        // Stretches of slots, the earliest last, and the frames at their ends.
+        let end = match at(files, slots.saturating_sub(1))? {
+            Some(end) => end,
+            None => first,
+        };
+        let mut stretches = vec![((0, first), (slots.saturating_sub(1), end))];
+        while let Some(((low, first), (high, last))) = stretches.pop() {
+            if last.saturating_sub(first) <= least as i64 {
+                continue;
+            }
+            if high - low <= 1 {
+                check(first, last);
+                continue;
+            }
+            let middle = low + (high - low) / 2;
+            // Frames that follow may all be marked invalid.
+            let found = at(files, middle)?.unwrap_or(last);
+            stretches.push(((middle, found), (high, last)));
+            stretches.push(((low, first), (middle, found)));
+        }
+        before = Some(end);
+    }
+    Ok(gaps.into_iter().map(|(start, end)| start..end).collect())
+}
+
+/// Stretches that are in both of two ascending lists.
+pub(super) fn common(one: &[Range<u64>], other: &[Range<u64>]) -> Vec<Range<u64>> {
+    let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
+    let mut common = Vec::new();
+    while let (Some(a), Some(b)) = (one.peek(), other.peek()) {
+        let both = a.start.max(b.start)..a.end.min(b.end);
+        if both.start < both.end {
+            common.push(both);
+        }
+        if a.end < b.end {
+            one.next()
+        } else {
+            other.next()
+        };
+    }
+    common
 }
 
 /// The highest number of the frames around where a second ends in a file.

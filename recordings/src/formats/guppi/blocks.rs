@@ -11,6 +11,9 @@ use corrust_host::{Error, Result};
 use super::header::{Cards, Fault, Header, pad, zeros_before_sector};
 use crate::formats::input::read_rows;
 
+/// Bytes of two blocks that are compared at a time.
+const COMPARED: usize = 1 << 20;
+
 /// Place of the data of one block, in its file and in time.
 #[derive(Clone, Debug)]
 pub(super) struct DataBlock {
@@ -149,6 +152,9 @@ impl Blocks {
                     .map_err(Error::io(path, "read"))?;
             }
             let file = self.index;
+            if self.is_repeated(&header, data)? {
+                continue;
+            }
             let start = self.start(&header, file, at)?;
             let block = DataBlock { header, file, at, data, start };
             self.first.get_or_insert_with(|| block.clone());
@@ -156,6 +162,31 @@ impl Blocks {
             return Ok(Some(block));
         }
         Ok(None)
+    }
+
+    /// Whether a block is the one before, written again: its packets and its data.
+    fn is_repeated(&mut self, header: &Header, data: u64) -> Result<bool> {
+        let Some(previous) = self.previous.clone() else { return Ok(false) };
+        if header.packet.is_none()
+            || (header.packet, header.bytes) != (previous.header.packet, previous.header.bytes)
+            || header.shared() != previous.header.shared()
+        {
+            return Ok(false);
+        }
+        let mut at = 0;
+        let [mut one, mut other] = [Vec::new(), Vec::new()];
+        while at < header.bytes {
+            let count = (header.bytes - at).min(COMPARED as u64) as usize;
+            [&mut one, &mut other].into_iter().for_each(|bytes| bytes.resize(count, 0));
+            self.read(&previous, previous.data + at, 0, [&mut one[..]])?;
+            let again = DataBlock { file: self.index, data, ..previous.clone() };
+            self.read(&again, data + at, 0, [&mut other[..]])?;
+            if one != other {
+                return Ok(false);
+            }
+            at += count as u64;
+        }
+        Ok(true)
     }
 
     /// Ends the recording before a block that is cut short.

@@ -9,9 +9,10 @@ use std::{
 use corrust_host::{Encoding, Result};
 
 use crate::array::{
-    file::Channels,
+    file::{Channels, PhaseCenter},
     time::{self, Timestamp},
 };
+use crate::formats::number::{real, sexagesimal, whole};
 
 /// Bytes of a header card.
 pub(in crate::formats) const CARD: usize = 80;
@@ -53,17 +54,43 @@ pub(super) struct Header {
     pub(super) interval: Option<f64>,
     /// The start of the observation, where packets are counted from.
     pub(super) start: Option<Timestamp>,
-    pub(super) frequencies: Option<Channels>,
+    /// Centre and width of an antenna's band, hertz.
+    pub(super) band: Option<[f64; 2]>,
     pub(super) telescope: Option<String>,
     pub(super) source: Option<String>,
+    /// Right ascension and declination of the source, degrees.
+    pub(super) direction: Option<[f64; 2]>,
 }
+
+/// Levels of codes of 2 bits, as near to 3.3358750 : 1 as whole numbers of 8 bits are that others take them for
+/// (blimpy's, too).
+const LEVELS: [i8; 4] = [40, 12, -12, -40];
+
+/// Samples of 8 bits of each byte of two complex samples of 2 bits, the first one in the upper half, the real part before the
+/// imaginary one.
+pub(super) static OF_TWO_BITS: [[u8; 4]; 256] = {
+    let mut table = [[0; 4]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut part = 0;
+        while part < 4 {
+            table[byte][part] = LEVELS[byte >> (6 - 2 * part) & 3] as u8;
+            part += 1;
+        }
+        byte += 1;
+    }
+    table
+};
 
 impl Header {
     /// Understands the cards of a block; the error is the reason alone.
     pub(super) fn parse(cards: &Cards) -> Result<Self, String> {
         let bits = cards.required("NBITS")?;
-        if !matches!(bits, 4 | 8 | 16) {
-            return Err(format!("NBITS = {bits}: expected 4, 8 or 16"));
+        if !matches!(bits, 2 | 4 | 8 | 16) {
+            return Err(format!("NBITS = {bits}: expected 2, 4, 8 or 16"));
+        }
+        if cards.text("PKTFMT") == Some("VDIF") {
+            return Err("PKTFMT = VDIF, real samples: expected complex ones".to_owned());
         }
         let antennas = cards.integer("NANTS")?.unwrap_or(1);
         let all_channels = cards.required("OBSNCHAN")?;
@@ -79,15 +106,19 @@ impl Header {
             other => return Err(format!("NPOL = {other}: expected 1, 2 or 4")),
         };
         let bytes = cards.required("BLOCSIZE")?;
-        let step = all_channels
-            .checked_mul(polarisations * (bits / 4))
+        let step_bits = all_channels
+            .checked_mul(polarisations * 2 * bits)
             .ok_or_else(|| format!("OBSNCHAN = {all_channels} cannot be addressed"))?;
-        if bytes == 0 || bytes % step != 0 {
+        // Samples of 2 bits of one polarisation: a byte has two times of a channel.
+        let at_once = if bits == 2 && polarisations == 1 { 2 } else { 1 };
+        let unit = step_bits / (8 / at_once);
+        if bytes == 0 || bytes % unit != 0 {
             return Err(format!(
-                "BLOCSIZE = {bytes}: expected a positive multiple of {step}, the bytes of one time"
+                "BLOCSIZE = {bytes}: expected a positive multiple of {unit}, the bytes of {}",
+                if at_once == 1 { "one time" } else { "two times" }
             ));
         }
-        let times = bytes / step;
+        let times = bytes / unit * at_once;
         let overlap = cards.integer("OVERLAP")?.unwrap_or(0);
         if overlap >= times {
             return Err(format!(
@@ -98,10 +129,25 @@ impl Header {
             Some(packets) => Some(packets),
             None => cards
                 .integer("PKTSIZE")?
-                .filter(|&size| size > 0 && ((times - overlap) * step).is_multiple_of(size))
-                .map(|size| (times - overlap) * step / size),
+                .map(|size| (size, (times - overlap) * unit / at_once))
+                .filter(|&(size, fresh)| size > 0 && fresh.is_multiple_of(size))
+                .map(|(size, fresh)| fresh / size),
         };
-        let number = |name: &str| cards.text(name)?.parse::<f64>().ok().filter(|n| n.is_finite());
+        let number = |name: &str| real(cards.text(name)?);
+        let interval = number("TBIN").filter(|&seconds| seconds > 0.0);
+        let band = number("OBSFREQ").zip(number("OBSBW"));
+        let band = band.map(|(centre, width)| [1e6 * centre, 1e6 * width]);
+        let band = band.filter(|[_, width]| width.is_normal());
+        // A channel alone may hold real samples, of which there are twice as many as its width has.
+        if let (1, Some(interval), Some([_, width])) = (all_channels / antennas, interval, band)
+            && (interval * width.abs() - 0.5).abs() < 0.01
+        {
+            return Err(format!(
+                "TBIN = {interval} of one channel of {} Hz, real samples: expected complex ones",
+                width.abs()
+            ));
+        }
+        let angle = |names: [&str; 2]| sexagesimal(names.iter().find_map(|name| cards.text(name))?);
         let start = cards.integer("STT_IMJD").ok().flatten().zip(number("STT_SMJD"));
         let offset = number("STT_OFFS").unwrap_or(0.0);
         let day = |day: u64| i64::try_from(day).ok().filter(|&day| day < 1 << 24);
@@ -112,11 +158,14 @@ impl Header {
             start: start.and_then(|(first, second)| {
                 time::later(time::of_day(day(first)?, 0, 0)?, seconds(second + offset)?)
             }),
-            frequencies: number("OBSFREQ").zip(number("OBSBW")).and_then(|(centre, width)| {
-                Channels::of_band(1e6 * centre, 1e6 * width, all_channels / antennas)
-            }),
+            band,
             telescope: cards.text("TELESCOP").map(str::to_owned),
             source: cards.text("SRC_NAME").map(str::to_owned),
+            direction: angle(["RA_STR", "RA"])
+                .zip(angle(["DEC_STR", "DEC"]))
+                // RA alone is in degrees.
+                .map(|(ra, dec)| [if cards.text("RA_STR").is_some() { 15.0 * ra } else { ra }, dec])
+                .filter(|[ra, dec]| (0.0..=360.0).contains(ra) && dec.abs() <= 90.0),
             antennas: size(antennas)?,
             channels: size(all_channels / antennas)?,
             polarisations: size(polarisations)?,
@@ -127,23 +176,35 @@ impl Header {
             direct_io: cards.integer("DIRECTIO")?.unwrap_or(0) != 0,
             packet: cards.integer("PKTIDX")?,
             packets_per_block: packets_per_block.filter(|&packets| packets > 0),
-            interval: cards
-                .text("TBIN")
-                .and_then(|text| text.parse().ok())
-                .filter(|&seconds: &f64| seconds > 0.0 && seconds.is_finite()),
+            interval,
         })
     }
 
-    /// Bytes of a sample.
+    /// Bytes of a sample as it is read; those of 2 bits become 8.
     pub(super) fn sample(&self) -> u64 {
-        self.bits / 4
+        match self.bits {
+            2 => 2,
+            bits => bits / 4,
+        }
+    }
+
+    /// Frequencies of an antenna's channels.
+    pub(super) fn frequencies(&self) -> Option<Channels> {
+        let [centre, width] = self.band?;
+        Channels::of_band(centre, width, self.channels as u64)
+    }
+
+    /// Name and direction of the source.
+    pub(super) fn center(&self) -> Option<PhaseCenter> {
+        let [ra, dec] = self.direction?;
+        Some(PhaseCenter { name: self.source.clone()?, ra, dec })
     }
 
     /// How a sample is stored, if channels are stored so.
     pub(super) fn encoding(&self) -> Option<Encoding> {
         match self.bits {
             4 => Some(Encoding::Ci4),
-            8 => Some(Encoding::Ci8),
+            2 | 8 => Some(Encoding::Ci8),
             _ => None,
         }
     }
@@ -224,16 +285,11 @@ impl Cards {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The value of a card as a whole number, which some instruments write as `8.0`.
+    /// The value of a card as a whole number, which some instruments write as `8.0` or `8.0E+00`.
     fn integer(&self, name: &str) -> Result<Option<u64>, String> {
         let Some(text) = self.text(name) else { return Ok(None) };
-        let whole = text.split_once('.').map_or(text, |(whole, fraction)| {
-            if fraction.bytes().all(|digit| digit == b'0') { whole } else { text }
-        });
-        match whole.parse() {
-            Ok(value) => Ok(Some(value)),
-            Err(_) => Err(format!("{name} = {text:?}: expected a whole number")),
-        }
+        let fault = || format!("{name} = {text:?}: expected a whole number");
+        whole(text).map(Some).ok_or_else(fault)
     }
 
     fn required(&self, name: &str) -> Result<u64, String> {

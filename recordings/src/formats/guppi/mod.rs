@@ -4,7 +4,8 @@
 //! one `END`, and `BLOCSIZE` bytes of data, `[OBSNCHAN][time][polarisation][2]`:
 //!
 //! - `NBITS` is 8 or 16, int8 or little-endian int16, or 4, a byte a sample, its real part in the high
-//!   nibble. Samples of 16 bits are read as raw voltages only ([`Guppi::raw`]): every channel of an input
+//!   nibble, or 2, a byte two samples, the first one in the high nibble and its real part above the imaginary one, of codes
+//!   0 to 3 for 3.3358750, 1, -1 and -3.3358750, which are read as 40, 12, -12 and -40. Samples of 16 bits are read as raw voltages only ([`Guppi::raw`]): every channel of an input
 //!   is an input then, with index `channel * inputs + input`.
 //! - `NPOL` counts polarisations, except that 4 means two polarisations: the original instruments
 //!   counted their four real products.
@@ -22,7 +23,11 @@
 //!   than there are in all the data are an error, unless they are [allowed](crate::formats::Options::long_gaps): one
 //!   wrong number could ask for years of nothing.
 //!
-//! Source: P. Demorest, "GUPPI raw data format"; the cards as written by GUPPI, PUPPI and hpguppi.
+//! - A block with the packets and the data of the one before is that block written again, and passed over.
+//! - Real samples are refused: `PKTFMT` `VDIF`, or a channel alone with `TBIN` half of what `OBSBW` takes.
+//!
+//! Source: P. Demorest, "GUPPI raw data format"; the cards as written by GUPPI, PUPPI and hpguppi; samples of 2 bits:
+//! Breakthrough Listen, "RAW File Format".
 
 pub(crate) mod blocks;
 pub(crate) mod header;

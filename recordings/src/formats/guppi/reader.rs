@@ -10,10 +10,10 @@ use rayon::prelude::*;
 
 use super::{
     blocks::{Blocks, DataBlock},
-    header::Header,
+    header::{Header, OF_TWO_BITS},
 };
 use crate::array::{
-    file::Channels,
+    file::{Channels, PhaseCenter},
     time::{self, Timestamp},
 };
 use crate::formats::{
@@ -39,6 +39,8 @@ pub struct Guppi<S = Shape> {
     left_out: Option<String>,
     pace: Pace,
     scratch: Vec<u8>,
+    /// Samples of 2 bits.
+    packed: Vec<u8>,
 }
 
 impl Guppi {
@@ -49,7 +51,7 @@ impl Guppi {
     pub fn open(paths: &[PathBuf], options: Options) -> Result<Self> {
         Self::of(paths, options, |header| {
             let encoding = header.encoding().ok_or(
-                "NBITS = 16: expected 4 or 8 for channels as they are; corrust channelise makes finer ones",
+                "NBITS = 16: expected 2, 4 or 8 for channels as they are; corrust channelise makes finer ones",
             )?;
             if let Some(asked) = options.encoding.filter(|&asked| asked != encoding) {
                 return Err(format!(
@@ -142,6 +144,7 @@ impl<S> Guppi<S> {
             left_out: scan.left_out,
             pace,
             scratch: Vec::new(),
+            packed: Vec::new(),
         })
     }
 
@@ -157,8 +160,29 @@ impl<S> Guppi<S> {
         // of an antenna, or of [time][stream][polarisation].
         let streams = antennas * channels;
         let group = polarisations * sample;
-        self.scratch.resize(streams * count * group, 0);
-        if header.time_major {
+        let wanted = streams * count * group;
+        self.scratch.resize(wanted, 0);
+        if header.bits == 2 {
+            // Bytes of two complex samples each, from a whole one on.
+            let bits = polarisations as u64 * 4;
+            let (packed, every, rows) = match header.time_major {
+                true => (count * streams, 1, streams as u64),
+                false => (count, streams, 1),
+            };
+            let first = offset * bits * rows;
+            let skipped = (first % 8 / 4) as usize;
+            let bytes = (skipped + packed * polarisations).div_ceil(2);
+            self.packed.resize(every * bytes, 0);
+            let pitch = (header.times * bits).div_ceil(8);
+            let rows = self.packed.chunks_exact_mut(bytes);
+            self.blocks.read(current, data + first / 8, pitch, rows)?;
+            let rows =
+                self.packed.chunks_exact(bytes).zip(self.scratch.chunks_exact_mut(wanted / every));
+            for (packed, samples) in rows {
+                let pairs = packed.iter().flat_map(|&byte| OF_TWO_BITS[usize::from(byte)]);
+                samples.iter_mut().zip(pairs.skip(2 * skipped)).for_each(|(to, from)| *to = from);
+            }
+        } else if header.time_major {
             let from = data + offset * (streams * group) as u64;
             self.blocks.read(current, from, 0, [&mut self.scratch[..]])?;
         } else {
@@ -244,7 +268,15 @@ impl<S: Copy + Send> Recording<S> for Guppi<S> {
     }
 
     fn frequencies(&self) -> Option<Channels> {
-        self.header.frequencies.clone()
+        self.header.frequencies()
+    }
+
+    fn band(&self) -> Option<[f64; 2]> {
+        self.header.band
+    }
+
+    fn source(&self) -> Option<PhaseCenter> {
+        self.header.center()
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {

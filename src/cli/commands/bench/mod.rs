@@ -252,6 +252,10 @@ enum System {
     },
 }
 
+/// Most inputs that are measured, and most samples of a case.
+const MOST_INPUTS: usize = 1 << 16;
+const MOST_SAMPLES: usize = 1 << 38;
+
 impl Args {
     /// Runs the benchmark. The code is 1 if something got slower.
     pub fn run(self) -> Result<u8> {
@@ -376,9 +380,26 @@ impl Args {
             ],
             _ => Vec::new(),
         };
-        match sizes.iter().find(|(_, sizes)| sizes.contains(&0)) {
-            Some((name, _)) => Err(Error::invalid(format!("{name}: expected 1 or more, found 0"))),
-            None => Ok(()),
+        let mut samples = 1_usize;
+        for (name, sizes) in &sizes {
+            if sizes.contains(&0) {
+                return Err(Error::invalid(format!("{name}: expected 1 or more, found 0")));
+            }
+            // Products of inputs are as many as pairs of them.
+            let most = if *name == "--inputs" { MOST_INPUTS } else { MOST_SAMPLES };
+            let largest = sizes.iter().copied().max().unwrap_or(1);
+            if largest > most {
+                return Err(Error::invalid(format!("{name} {largest}: expected at most {most}")));
+            }
+            if *name != "--samples" {
+                samples = samples.saturating_mul(largest);
+            }
+        }
+        match samples <= MOST_SAMPLES {
+            true => Ok(()),
+            false => Err(Error::invalid(format!(
+                "sizes of {samples} samples in all: expected at most {MOST_SAMPLES}"
+            ))),
         }
     }
 

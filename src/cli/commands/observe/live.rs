@@ -142,6 +142,7 @@ impl Live {
             times: u64::MAX,
             interval: Some(1.0 / rate),
             start: start.or(Some(sync)),
+            band: None,
             path: Path::new("live"),
         };
         // The start in an array file is that of another recording.
@@ -290,11 +291,12 @@ impl Live {
             jumps => format!(", the time jumped {}", count(jumps, "time")),
         };
         Some(format!(
-            "{} in {}: {} placed{}{jumps}",
+            "{} in {}: {} placed{}{}{jumps}",
             count(tally.packets, "packet"),
             count(Fate::ALL.iter().map(|fate| tally.heaps(*fate)).sum::<u64>(), unit),
             tally.heaps(Fate::Placed),
             others.collect::<String>(),
+            tally.faults_said(),
         ))
     }
 }

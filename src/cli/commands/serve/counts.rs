@@ -19,7 +19,7 @@ use corrust::{
 
 use crate::cli::commands::autocorrelate::tables::{Curves, TABLES};
 use crate::cli::commands::serve::args::{Args, CountArgs};
-use crate::cli::commands::serve::shared::{Faults, Http};
+use crate::cli::commands::serve::shared::{Faults, Http, Strangers};
 use crate::cli::options::listening::{addresses, waiting};
 use crate::cli::options::run_files::ending;
 use crate::cli::options::units::Seconds;
@@ -154,7 +154,8 @@ impl Args {
             }
             Ok(())
         };
-        follow(&mut correlated, receiver, &passed, &spent, &mut shown)?;
+        let tally = || board.tally();
+        follow(&mut correlated, receiver, (&passed, &spent), &mut shown, &tally)?;
         if let Some(save) = save {
             correlated.plan().state()?.save(save)?;
         }
@@ -189,12 +190,14 @@ impl Args {
 fn follow(
     correlated: &mut Correlated,
     receiver: Receiver,
-    passed: &mpsc::Receiver<live::Passed<CountChunk>>,
-    spent: &mpsc::Sender<CountChunk>,
+    (passed, spent): (&mpsc::Receiver<live::Passed<CountChunk>>, &mpsc::Sender<CountChunk>),
     shown: &mut dyn FnMut(&LiveCurves, bool) -> Result<()>,
+    tally: &dyn Fn() -> live::Tally,
 ) -> Result<()> {
     let mut receiver = Some(receiver);
+    let mut strangers = Strangers::of("counts");
     loop {
+        strangers.look(tally);
         match passed.recv_timeout(Duration::from_millis(50)) {
             Ok(chunk) => {
                 if let Some(chunk) = correlated.take(chunk, |look| shown(look, false))? {
@@ -224,10 +227,11 @@ fn summary(board: &CurveBoard, instants: u64) {
         .collect();
     let [written, dropped] = [0, 1].map(|index| board.files[index].load(Ordering::Relaxed));
     say(format_args!(
-        "{}, {} placed{}; {} correlated; {} of curves written, {dropped} dropped",
+        "{}, {} placed{}{}; {} correlated; {} of curves written, {dropped} dropped",
         count(tally.packets, "packet"),
         tally.heaps(Fate::Placed),
         lost.concat(),
+        tally.faults_said(),
         count(instants, "instant"),
         count(written, "file"),
     ));

@@ -30,7 +30,7 @@ use corrust::{
     serve::{About, Board, start},
 };
 
-use self::shared::{Faults, Http};
+use self::shared::{Faults, Http, Strangers};
 use crate::cli::commands::correlate::input::complete;
 use crate::cli::options::engine::{Known, Raw, correlated};
 use crate::cli::options::files::UVH5;
@@ -61,6 +61,8 @@ struct Live<C> {
     http: Http,
     /// Addresses that it listens to, in words.
     listening: String,
+    /// Name of the packets that are expected.
+    expected: &'static str,
     receiver: Receiver,
     spent: mpsc::Sender<C>,
     passed: mpsc::Receiver<Passed<C>>,
@@ -124,7 +126,9 @@ impl Args {
         };
         let heaps = self.listening.heaps(sockets, &geometry, expected, &placed)?;
         let Incoming { receiver, chunks: (spent, passed) } = heaps;
-        let live = Live { about, files, http, listening, receiver, spent, passed, integration };
+        let expected = "SPEAD 64-48";
+        let live =
+            Live { about, files, http, listening, expected, receiver, spent, passed, integration };
         match judged {
             None => live.serve(gated(Integrator::new(correlator, geometry, integration)?, gates)),
             Some(block_times) => {
@@ -144,6 +148,7 @@ impl Args {
             times: u64::MAX,
             interval: Some(1.0 / rate),
             start: Some(sync),
+            band: None,
             path: Path::new("--vdif"),
         };
         // The start in an array file does not matter here.
@@ -355,14 +360,16 @@ fn serve_chunks<C: Channels<Chunk = RawChunk>>(
     SERVING.store(true, Ordering::Relaxed);
     let listening = addresses(&sockets)?;
     let Incoming { receiver, chunks: (spent, passed) } = options.frames(sockets, frames)?;
-    let live = Live { about, files, http, listening, receiver, spent, passed, integration };
+    let expected = "VDIF";
+    let live =
+        Live { about, files, http, listening, expected, receiver, spent, passed, integration };
     live.serve(integrator)
 }
 
 impl<C> Live<C> {
     /// Correlates chunks until a signal ends it.
     fn serve(self, mut integrator: Integrator<impl Channels<Chunk = C>>) -> Result<()> {
-        let Self { about, mut files, http, receiver, spent, passed, .. } = self;
+        let Self { about, mut files, http, receiver, spent, passed, expected, .. } = self;
         let (shape, interval) = (about.shape, about.clock.interval());
         let board = Arc::new(Board::new(about, receiver.watch()));
         let Http { listener, names } = http;
@@ -390,8 +397,10 @@ impl<C> Live<C> {
             Ok(())
         };
         let mut receiver = Some(receiver);
+        let mut strangers = Strangers::of(expected);
         let mut end = 0;
         loop {
+            strangers.look(|| board.tally());
             match passed.recv_timeout(Duration::from_millis(50)) {
                 Ok(chunk) => {
                     if let Some(chunk) = integrator.take(chunk, &mut done)? {
@@ -433,12 +442,13 @@ fn summary(board: &Board) {
         .map(|fate| format!("{} {}", tally.heaps(*fate), fate.name()))
         .collect();
     say(format_args!(
-        "{} in {}, {} placed{}{}; {}: {} written, {} dropped",
+        "{} in {}, {} placed{}{}{}; {}: {} written, {} dropped",
         count(tally.packets, "packet"),
         count(Fate::ALL.iter().map(|fate| tally.heaps(*fate)).sum::<u64>(), "heap"),
         tally.heaps(Fate::Placed),
         if lost.is_empty() { "" } else { ", " },
         lost.join(", "),
+        tally.faults_said(),
         count(load(&board.dumps.done), "dump"),
         load(&board.dumps.written),
         load(&board.dumps.dropped),

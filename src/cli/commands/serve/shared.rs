@@ -1,8 +1,14 @@
 //! Parts that streams of samples and of counts share.
 
-use std::net::TcpListener;
+use std::{
+    net::TcpListener,
+    time::{Duration, Instant},
+};
 
-use corrust::Result;
+use corrust::{
+    Result,
+    live::{Tally, spead::Fault},
+};
 
 use crate::cli::terminal::say::warn;
 
@@ -10,6 +16,39 @@ use crate::cli::terminal::say::warn;
 pub struct Http {
     pub listener: TcpListener,
     pub names: Vec<String>,
+}
+
+/// Time between two looks for foreign packets.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Says once that packets of something else come.
+pub struct Strangers {
+    /// When to look next; never again once they were said.
+    next: Option<Instant>,
+    /// Name of the packets that are expected, as in "SPEAD 64-48".
+    expected: &'static str,
+}
+
+impl Strangers {
+    pub fn of(expected: &'static str) -> Self {
+        Self { next: Some(Instant::now()), expected }
+    }
+
+    /// Looks, from time to time, at the packets that came.
+    pub fn look(&mut self, tally: impl FnOnce() -> Tally) {
+        let now = Instant::now();
+        if self.next.is_none_or(|next| now < next) {
+            return;
+        }
+        let found = tally().faults(Fault::Foreign);
+        self.next = (found == 0).then_some(now + LOOK);
+        if found > 0 {
+            warn(format_args!(
+                "packets of something else than {} come, {found} so far: they are not read",
+                self.expected
+            ));
+        }
+    }
 }
 
 /// Says the first of many errors that follow each other, and when they are over.
