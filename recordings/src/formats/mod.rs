@@ -31,6 +31,7 @@ pub mod ptu;
 pub(crate) mod recognise;
 pub(crate) mod recording;
 pub mod sigproc;
+pub(crate) mod span;
 pub(crate) mod spc;
 pub mod tttr;
 #[cfg(feature = "hdf5")]
