@@ -65,7 +65,7 @@ def test_uncertainties_from_blocks(rng: np.random.Generator) -> None:
     found = corrust.fit(tau, g, sigma, without=without, triplet=True, offset=True)
     assert found["uncertainties_from"] == "blocks"
     ns = [corrust.fit(tau, one, sigma, triplet=True, offset=True)["values"]["n"] for one in without]
-    expected = np.sqrt(19 / 20 * ((ns - np.mean(ns)) ** 2).sum())
+    expected = np.sqrt(19 / 17 * 19 / 20 * ((ns - np.mean(ns)) ** 2).sum())
     assert found["uncertainties"]["n"] == pytest.approx(expected, rel=1e-3)
     plain = corrust.fit(tau, g, sigma, triplet=True, offset=True)
     assert plain["uncertainties_from"] == "independent points"

@@ -16,9 +16,11 @@ use super::{
 /// Elements of a matrix of derivatives, at most.
 const MOST: usize = 1 << 24;
 
-/// Blocks of a recording, at least, for uncertainties. The scatter of `B` curves is that of `B - 1` numbers, so that
-/// (estimate - truth) / uncertainty has a width of `sqrt((B - 1) / (B - 3))`: 1.18 of 8, 1.06 of 20.
+/// Blocks of a recording, at least, for uncertainties.
 pub const LEAST_BLOCKS: usize = 8;
+
+/// Part by which error bars may differ from those of the blocks and still be theirs.
+const ALIKE: f64 = 0.1;
 
 /// Rounds of iterations, each as many as MPFIT's limit, after which a fit has not converged.
 const ROUNDS: usize = 4;
@@ -598,7 +600,11 @@ struct Whole {
 impl Whole {
     /// Takes covariance and uncertainties from the scatter of fits without one block after the other: of each recording
     /// `(B - 1) / B` times the sum of products of deviations from their mean, and the sum over recordings, whose noise is
-    /// independent.
+    /// independent. `(B - 1) / (B - 3)` more, so that (estimate - truth) / uncertainty has a width of 1 although `B` blocks know
+    /// their scatter only so well.
+    ///
+    /// Bars that are those of the blocks are those of the other blocks in a fit without one: they are uncertain, too, and short
+    /// where the blocks agree by chance.
     ///
     /// # Errors
     /// The reason why none can be stated: a fit without a block did not converge.
@@ -618,13 +624,19 @@ impl Whole {
             return Ok(());
         }
         let (layout, points, values) = (&self.layout, &self.points, &self.values);
+        let weighted = self.fitted.weighted;
         for (&recording, &blocks) in recordings {
+            let count = blocks as f64;
             let without = |block: usize| {
                 let curves = points.iter().zip(curves).map(|(points, measured)| {
                     let mut points = points.clone();
                     if measured.recording == recording {
-                        let own = measured.without.row(block);
-                        points.iter_mut().for_each(|point| point.g = own[point.at]);
+                        for point in &mut points {
+                            if weighted {
+                                point.error *= error_without(measured, point, block);
+                            }
+                            point.g = measured.without[[block, point.at]];
+                        }
                     }
                     points
                 });
@@ -637,14 +649,15 @@ impl Whole {
             };
             let found = (0..blocks).into_par_iter().map(without);
             let found: Vec<Vec<f64>> = found.collect::<Result<_, String>>()?;
-            let count = blocks as f64;
+            // Student's distribution of B - 1 degrees of freedom is wider than the normal one.
+            let wider = (count - 1.0) / (count - 3.0);
             let mean = |place: usize| found.iter().map(|values| values[place]).sum::<f64>() / count;
             let means: Vec<f64> = (0..all).map(mean).collect();
             for ((row, column), sum) in self.fitted.covariance.indexed_iter_mut() {
                 let product = |values: &Vec<f64>| {
                     (values[row] - means[row]) * (values[column] - means[column])
                 };
-                *sum += (count - 1.0) / count * found.iter().map(product).sum::<f64>();
+                *sum += wider * (count - 1.0) / count * found.iter().map(product).sum::<f64>();
             }
         }
         for (place, parameter) in parameters.iter_mut().enumerate() {
@@ -654,4 +667,24 @@ impl Whole {
         }
         Ok(())
     }
+}
+
+/// Error bar of a point without a block, by that of all blocks; 1 where the bar is not that of the blocks.
+fn error_without(measured: &Measured, point: &Point, block: usize) -> f64 {
+    let column = measured.without.column(point.at);
+    let count = column.len() as f64;
+    // Values of the blocks by themselves, less that of all.
+    let own = |without: f64| (count - 1.0) * (point.g - without);
+    let sums = |(sum, squares): (f64, f64), value: f64| (sum + value, squares + value * value);
+    let (sum, squares) = column.iter().map(|&without| own(without)).fold((0.0, 0.0), sums);
+    let error = |sum: f64, squares: f64, count: f64| {
+        ((squares - sum * sum / count) / (count * (count - 1.0))).sqrt()
+    };
+    let all = error(sum, squares, count);
+    let left = own(column[block]);
+    let rest = error(sum - left, squares - left * left, count - 1.0);
+    // A bar that few blocks make may be 0 without one of them.
+    let ratio = rest / all;
+    let known = (point.error / all - 1.0).abs() < ALIKE && ratio > ALIKE && ratio.is_finite();
+    if known { ratio } else { 1.0 }
 }
