@@ -290,7 +290,9 @@ fn curves_do_not_depend_on_where_a_clock_begins() {
     let first = times[0];
     let mut counts = vec![0.0; ((time + 1 - first) / 1000) as usize];
     for at in times.iter().map(|at| ((at - first) / 1000) as usize) {
-        counts.get_mut(at).map_or((), |count| *count += 1.0);
+        if let Some(count) = counts.get_mut(at) {
+            *count += 1.0;
+        }
     }
     // 0, 100 s, and nanoseconds since 1970.
     for offset in [0, 100_000_000_000, 1_760_000_000_123_456_789_u64] {
