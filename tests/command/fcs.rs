@@ -517,7 +517,15 @@ fn photons_between_markers_alone_count() {
             ),
         );
         let (names, columns) = table(&folder.path().join("g.csv"));
-        assert_eq!(names, ["lag_seconds", "mean", "sensor_0", "mean_error", "sensor_0_error"]);
+        assert_eq!(names[..5], ["lag_seconds", "mean", "sensor_0", "mean_error", "sensor_0_error"]);
+        assert_eq!(
+            names[5..],
+            ["mean", "sensor_0"]
+                .map(|name| (0..8).map(move |block| format!("{name}_without_{block}")))
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+        );
         for (g, error) in columns[1][1..].iter().zip(&columns[3][1..]) {
             if g.is_nan() {
                 continue;

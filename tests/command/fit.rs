@@ -53,7 +53,7 @@ fn values_reach_table_json_and_figure() {
     assert!(table.contains("g.csv,sensor_1,kappa,5e0,,,fixed"), "{table}");
     assert!(read("fit.svg").contains("residual"));
     // Without shared parameters a fit each.
-    assert_eq!(done(folder.path(), "fit g.csv").matches("reduced chi2").count(), 2);
+    assert_eq!(done(folder.path(), "fit g.csv").matches("degrees of freedom").count(), 2);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn faults_are_said_before_and_after_the_files_are_read() {
 fn minima_are_as_low_as_those_of_scipy() {
     let Some(python) = witness::python(&["scipy"]) else { return };
     let long = std::env::var_os("CORRUST_LONG").is_some();
-    let each = if long { 125 } else { 3 };
+    let each = if long { 125 } else { 2 };
     let mut random = StdRng::seed_from_u64(1);
     let mut cases = Vec::new();
     let models = (0..16).map(|bits| Model {
@@ -116,7 +116,7 @@ fn minima_are_as_low_as_those_of_scipy() {
                 })
                 .collect();
             let error = between(1e-4, 1e-2) / values[0];
-            let lags: Vec<f64> = (0..110).map(|k| 2e-7 * 1.17_f64.powi(k)).collect();
+            let lags: Vec<f64> = (0..60).map(|k| 2e-7 * 1.33_f64.powi(k)).collect();
             let g = lags.iter().map(|&lag| {
                 let noise: f64 = StandardNormal.sample(&mut random);
                 model.g(lag, &values) + error * noise

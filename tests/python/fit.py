@@ -47,7 +47,7 @@ for case in cases:
                 "fraction": random.uniform(0.1, 0.9), "triplet": random.uniform(0.05, 0.5), "offset": 1.0,
             }.get(name, np.log(time)))
         found = least_squares(
-            lambda q: (values - g(tau, model, unpack(q))) / sigma, start, bounds=(low, high), x_scale="jac", xtol=1e-12, ftol=1e-12
+            lambda q: (values - g(tau, model, unpack(q))) / sigma, start, bounds=(low, high), x_scale="jac", max_nfev=300
         )
         best = min(best, 2 * found.cost)
     if case["chi2"] > best * (1 + 1e-5):
