@@ -53,7 +53,7 @@ from ._corrust import (
     upchannelise,
     write_uvh5,
 )
-from ._results import Beams, Block, Dump, Spectra, Sums, Uvh5, standard_error
+from ._results import Beams, Block, Dump, Spectra, Sums, Uvh5, curves_without, standard_error
 
 __all__ = [
     "DROP",
@@ -80,6 +80,7 @@ __all__ = [
     "brightness_maps",
     "channelise",
     "correlate",
+    "curves_without",
     "devices",
     "fit",
     "fit_rics",

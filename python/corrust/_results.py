@@ -283,25 +283,8 @@ class Sums:
         return f"Sums({self.instants} instants, {rows} rows, {points} points)"
 
 
-def standard_error(ends: Sequence[Sums], row: int | None = None) -> npt.NDArray[np.float64]:
-    """Find how well a curve is known, from blocks of the stream.
-
-    Leaving out one block after the other gives as many curves (the jackknife). Blocks are to be equally long, longer
-    than what is correlated and not much shorter than the lag.
-
-    Parameters
-    ----------
-    ends : sequence of Sums
-        Sums at the end of each block: snapshots of one stream.
-    row : int, optional
-        By default the mean of the curves of all rows.
-
-    Returns
-    -------
-    numpy.ndarray
-        The standard error of ``g`` at each of ``Sums.lags``; NaN where fewer than two blocks have the lag. Those of the
-        points that ``Sums.curve`` leaves out are NaN.
-    """
+def _without(ends: Sequence[Sums], row: int | None) -> npt.NDArray[np.float64]:
+    """Curves of the last sums without each block, [block, point]; NaN where the block has no bin of the lag, or no value."""
     last = ends[-1]
     names = ("curve_products", "direct", "delayed")
     rows = slice(None) if row is None else [row]
@@ -322,7 +305,55 @@ def standard_error(ends: Sequence[Sums], row: int | None = None) -> npt.NDArray[
         counted = there.sum(axis=0)
         mean = np.where(there, g, 0.0).sum(axis=0) / np.maximum(counted, 1)
         curves.append(np.where(counted > 0, mean, np.nan))
-    values = np.array(curves)
+    return np.array(curves)
+
+
+def curves_without(ends: Sequence[Sums], row: int | None = None) -> npt.NDArray[np.float64]:
+    """Compute a curve without one block of the stream after the other, for the uncertainties of `fit`.
+
+    Parameters
+    ----------
+    ends : sequence of Sums
+        Sums at the end of each block: snapshots of one stream, equally long.
+    row : int, optional
+        By default the mean of the curves of all rows.
+
+    Returns
+    -------
+    numpy.ndarray
+        ``g`` of the whole stream without a block, ``[block, point]``, at the points of ``Sums.curve``.
+    """
+    last = ends[-1]
+    values = _without(ends, row)
+    # A block without a bin of this lag takes nothing from the whole curve.
+    starts = [None, *ends[:-1]]
+    absent = [end.bins == (0 if start is None else start.bins) for start, end in zip(starts, ends, strict=True)]
+    tau, g = last.curve(row)
+    there = np.isin(last.lags, tau)
+    values, absent = values[:, there], np.array(absent)[:, there]
+    return np.where(absent, g, values)
+
+
+def standard_error(ends: Sequence[Sums], row: int | None = None) -> npt.NDArray[np.float64]:
+    """Find how well a curve is known, from blocks of the stream.
+
+    Leaving out one block after the other gives as many curves (the jackknife). Blocks are to be equally long, longer
+    than what is correlated and not much shorter than the lag.
+
+    Parameters
+    ----------
+    ends : sequence of Sums
+        Sums at the end of each block: snapshots of one stream.
+    row : int, optional
+        By default the mean of the curves of all rows.
+
+    Returns
+    -------
+    numpy.ndarray
+        The standard error of ``g`` at each of ``Sums.lags``; NaN where fewer than two blocks have the lag. Those of the
+        points that ``Sums.curve`` leaves out are NaN.
+    """
+    values = _without(ends, row)
     known = ~np.isnan(values)
     count = known.sum(axis=0)
     mean = np.where(known, values, 0.0).sum(axis=0) / np.maximum(count, 1)

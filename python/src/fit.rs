@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use corrust::{
     autocorrelate::Curve,
-    fit::{Fit, Model, State},
+    fit::{Fit, Measured, Model, State, Uncertainties},
 };
+use ndarray::Array2;
 use numpy::IntoPyArray;
 use pyo3::{prelude::*, types::PyDict};
 
@@ -24,6 +25,10 @@ use crate::{
 ///     Lags in seconds, and the values there. Points at lag 0, or that are NaN, are left out.
 /// sigma : array of float, optional
 ///     Standard errors of the values. Without them all points weigh alike, and the reduced chi2 scales the covariance.
+/// without : array of float, optional
+///     Values without one block of the recording after the other, ``[block, point]``, as of ``curves_without``. Uncertainties are
+///     then the scatter of fits to them, of 8 blocks or more. Otherwise they take the errors of points as independent, which
+///     those of neighbouring lags of a measured curve are not: they are then too small, up to several times.
 /// model : {"3d", "2d"}
 ///     Diffusion in space or in a plane.
 /// components : {1, 2}
@@ -31,10 +36,10 @@ use crate::{
 /// triplet, offset : bool
 ///     Whether a triplet state, and the value at long lags, are fitted.
 /// fix, start : dict, optional
-///     Values at which parameters are held, or begin: ``n``; ``tau``, or ``tau1``, ``tau2`` and ``fraction``; ``kappa``,
+///     Values at which parameters are held, or begin, beside those that the curve suggests: ``n``; ``tau``, or ``tau1``, ``tau2`` and ``fraction``; ``kappa``,
 ///     fixed at 5; ``triplet``, ``triplet_time``; ``offset``, fixed at 1.
 /// bounds : dict, optional
-///     Least and largest value of parameters.
+///     Least and largest value of parameters. By default ``kappa`` is 1 or more.
 /// range : (float, float), optional
 ///     Lags that are fitted.
 ///
@@ -43,15 +48,17 @@ use crate::{
 /// dict
 ///     ``values`` and ``uncertainties`` by name (NaN: fixed, or stopped by a bound); ``states``: free, fixed or
 ///     at bound; ``names``, the order of ``covariance``; ``tau``, ``residuals`` (divided by ``sigma``), ``model`` (the
-///     fitted values there); ``chi2``, ``degrees``, ``reduced_chi2``.
+///     fitted values there); ``chi2``, ``degrees``, ``reduced_chi2``; ``uncertainties_from``: blocks, independent points, or
+///     None where none are stated; ``warning``: text about a reduced chi2 far from 1, or None.
 #[pyfunction]
-#[pyo3(signature = (tau, g, sigma=None, *, model="3d", components=1, triplet=false, offset=false, fix=None, start=None, bounds=None, range=None))]
+#[pyo3(signature = (tau, g, sigma=None, *, without=None, model="3d", components=1, triplet=false, offset=false, fix=None, start=None, bounds=None, range=None))]
 #[expect(clippy::too_many_arguments, reason = "arguments by name")]
 pub fn fit<'py>(
     py: Python<'py>,
     tau: &Bound<'py, PyAny>,
     g: &Bound<'py, PyAny>,
     sigma: Option<&Bound<'py, PyAny>>,
+    without: Option<&Bound<'py, PyAny>>,
     model: &str,
     components: usize,
     triplet: bool,
@@ -71,21 +78,43 @@ pub fn fit<'py>(
         values: numbers("g", g, None)?,
         errors: sigma.map_or(Ok(Vec::new()), |sigma| numbers("sigma", sigma, None))?,
     };
+    let without = match without {
+        None => None,
+        Some(without) => {
+            let values: Vec<f64> = numbers("without", without, None)?;
+            let points = curve.values.len();
+            let blocks = values.len() / points.max(1);
+            let shape: Vec<usize> =
+                py.import("numpy")?.call_method1("shape", (without,))?.extract()?;
+            if shape != [blocks, points] {
+                return Err(value(format!(
+                    "without of shape {shape:?}: expected [block, point] of {points} points"
+                )));
+            }
+            Some(
+                Array2::from_shape_vec((blocks, points), values).expect("as many as the shape has"),
+            )
+        }
+    };
     let asked = || {
         let mut fit = Fit::new(Model { plane, components, triplet, offset })?;
+        for (name, (low, high)) in bounds.unwrap_or_default() {
+            fit = fit.bound(&name, low..=high)?;
+        }
         for (name, value) in fix.unwrap_or_default() {
             fit = fit.fix(&name, value)?;
         }
         for (name, value) in start.unwrap_or_default() {
             fit = fit.start(&name, value)?;
         }
-        for (name, (low, high)) in bounds.unwrap_or_default() {
-            fit = fit.bound(&name, low..=high)?;
-        }
         Ok(range.map_or(fit.clone(), |(low, high)| fit.range(low..=high)))
     };
     let fit = asked().map_err(|error: corrust::Error| Fault::from(error))?;
-    let fitted = py.detach(|| fit.run(&[curve])).map_err(Fault::from)?;
+    let fitted = py.detach(|| match without {
+        Some(without) => fit.run_measured(&[Measured { curve, without, recording: 0 }]),
+        None => fit.run(&[curve]),
+    });
+    let fitted = fitted.map_err(Fault::from)?;
     let [values, uncertainties, states] = [(); 3].map(|()| PyDict::new(py));
     for parameter in &fitted.parameters {
         let state = match parameter.state {
@@ -107,6 +136,13 @@ pub fn fit<'py>(
     found.set_item("chi2", fitted.chi2)?;
     found.set_item("degrees", fitted.degrees)?;
     found.set_item("reduced_chi2", fitted.reduced_chi2())?;
+    let from = match fitted.uncertainties {
+        Uncertainties::Blocks(_) => Some("blocks"),
+        Uncertainties::Independent => Some("independent points"),
+        Uncertainties::Unstated(_) => None,
+    };
+    found.set_item("uncertainties_from", from)?;
+    found.set_item("warning", fitted.doubt())?;
     found.set_item("tau", fitted.lags[0].clone().into_pyarray(py))?;
     found.set_item("residuals", fitted.residuals[0].clone().into_pyarray(py))?;
     found.set_item("model", there.into_pyarray(py))?;

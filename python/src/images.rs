@@ -236,9 +236,9 @@ pub fn pair_correlation<'py>(
     let devices: Devices = parse(device)?;
     let curves: Result<_, Error> = py.detach(|| {
         compute(|| {
-            let size = [height, width];
-            let mut plan = PairCorrelation::new(size, distance, lines, [groups, lags], devices)?;
             let frames = all.len() / (height * width);
+            let size = [frames, height, width];
+            let mut plan = PairCorrelation::new(size, distance, lines, [groups, lags], devices)?;
             for (number, frame) in all.chunks_exact(height * width).enumerate() {
                 plan.add(frame)?;
                 if (number + 1) % frames.div_ceil(PARTS) == 0 {

@@ -57,6 +57,9 @@ pub struct Photons {
 ///     last sensor then has 1 in each such instant; dividing a curve by that sensor's takes the gaps out of it.
 /// unit : float, optional
 ///     Seconds of a unit of arrival times in NumPy files, which lack it.
+/// start : float, optional
+///     Seconds of the file's clock at which the first instant begins; photons before are left out. By default those of the
+///     first event.
 /// spot : int, optional
 ///     Spot of a Photon-HDF5 file that has several.
 /// keep_going : bool
@@ -66,7 +69,7 @@ pub struct Photons {
 /// -------
 /// Photons
 #[pyfunction]
-#[pyo3(signature = (paths, *, dwell=photons::DWELL, channels=None, gates=None, between_markers=None, unit=None, spot=None, keep_going=false))]
+#[pyo3(signature = (paths, *, dwell=photons::DWELL, channels=None, gates=None, between_markers=None, start=None, unit=None, spot=None, keep_going=false))]
 #[expect(clippy::too_many_arguments, reason = "arguments by name")]
 pub fn open_photons(
     py: Python<'_>,
@@ -75,6 +78,7 @@ pub fn open_photons(
     channels: Option<Vec<usize>>,
     gates: Option<Vec<(f64, f64)>>,
     between_markers: Option<(usize, usize)>,
+    start: Option<f64>,
     unit: Option<f64>,
     spot: Option<usize>,
     keep_going: bool,
@@ -101,6 +105,7 @@ pub fn open_photons(
         channels: channels.unwrap_or_default(),
         gates: gates.collect::<PyResult<_>>()?,
         between: between_markers.map(<[usize; 2]>::from),
+        start,
         unit,
         spot,
         keep_going,

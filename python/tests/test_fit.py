@@ -54,3 +54,36 @@ def test_faults_are_value_errors(rng: np.random.Generator) -> None:
             corrust.fit(tau, g, sigma, **change)
     with pytest.raises(ValueError, match="bar of 0"):
         corrust.fit(tau, g, 0 * sigma)
+
+
+def test_uncertainties_from_blocks(rng: np.random.Generator) -> None:
+    tau, clean, sigma = _curve(rng)
+    # Noise that all lags of a block share.
+    blocks = clean + 0.05 * rng.standard_normal((20, 1)) * (clean - 1.01)
+    g = blocks.mean(axis=0)
+    without = (blocks.sum(axis=0) - blocks) / 19
+    found = corrust.fit(tau, g, sigma, without=without, triplet=True, offset=True)
+    assert found["uncertainties_from"] == "blocks"
+    ns = [corrust.fit(tau, one, sigma, triplet=True, offset=True)["values"]["n"] for one in without]
+    expected = np.sqrt(19 / 17 * 19 / 20 * ((ns - np.mean(ns)) ** 2).sum())
+    assert found["uncertainties"]["n"] == pytest.approx(expected, rel=1e-3)
+    plain = corrust.fit(tau, g, sigma, triplet=True, offset=True)
+    assert plain["uncertainties_from"] == "independent points"
+    few = corrust.fit(tau, g, sigma, without=without[:5], triplet=True, offset=True)
+    assert few["uncertainties_from"] is None and np.isnan(few["uncertainties"]["n"])
+    with pytest.raises(ValueError, match="expected \\[block, point\\] of 120 points"):
+        corrust.fit(tau, g, sigma, without=without[:, 1:])
+
+
+def test_curves_without_blocks_give_the_errors() -> None:
+    counts = np.random.default_rng(3).poisson(2.0, 8000).astype(np.uint8)
+    with corrust.Autocorrelator(1, groups=3, lags=8) as plan:
+        ends = []
+        for block in counts.reshape(16, -1, 1):
+            plan.accumulate(block)
+            ends.append(plan.snapshot())
+    without = corrust.curves_without(ends, 0)
+    tau, g = ends[-1].curve(0)
+    assert without.shape == (16, len(tau)) and np.abs(without - g).max() < 0.1
+    scatter = np.sqrt(15 / 16 * ((without - without.mean(axis=0)) ** 2).sum(axis=0))
+    np.testing.assert_allclose(scatter, corrust.standard_error(ends, 0)[: len(tau)], rtol=1e-6)

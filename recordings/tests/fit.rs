@@ -1,12 +1,18 @@
 //! Fits of correlation curves judged by simulated noise, and by their errors.
 
 use corrust_host::autocorrelate::Curve;
-use corrust_recordings::fit::{Fit, Model, State};
+use corrust_recordings::fit::{Fit, LEAST_BLOCKS, Measured, Model, State, Uncertainties};
+use ndarray::Array2;
 use rand::{SeedableRng, rngs::ChaCha8Rng};
 use rand_distr::{Distribution, StandardNormal};
+use rayon::prelude::*;
 
 /// Data sets of a pull distribution. Their scatter is known to 1.6 %, so that 10 % are six standard deviations.
 const SETS: u64 = 2000;
+
+/// Data sets in blocks, whose scatter is known to 6 %, and their blocks.
+const MEASURED: u64 = 150;
+const BLOCKS: usize = 20;
 
 /// True values of a parameter.
 fn truth(name: &str) -> f64 {
@@ -58,8 +64,8 @@ fn pulls_have_width_one() {
         let clean = curve(model);
         let mut squares = vec![(0.0, 0.0); names.len()];
         let mut chi2 = 0.0;
-        for seed in 0..SETS {
-            let fitted = fit.run(&[noisy(&clean, seed)]).unwrap();
+        let fits = (0..SETS).into_par_iter().map(|seed| fit.run(&[noisy(&clean, seed)]).unwrap());
+        for fitted in fits.collect::<Vec<_>>() {
             chi2 += fitted.reduced_chi2() / SETS as f64;
             for (parameter, (sum, square)) in fitted.parameters.iter().zip(&mut squares) {
                 if parameter.state == State::Free {
@@ -79,6 +85,199 @@ fn pulls_have_width_one() {
             assert!(mean.abs() < 0.2, "{model:?} {name}: mean {mean}");
         }
     }
+}
+
+/// A curve measured in blocks: each has noise of its own, most of which neighbouring lags share, and the curve is their mean.
+fn measured(clean: &Curve, seed: u64, recording: usize) -> Measured {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
+    let points = clean.lags.len();
+    // Lags of a factor of six are alike: an autoregression with a correlation of exp(-1) over 16 points.
+    let (keep, most) = ((-1.0_f64 / 16.0).exp(), (BLOCKS as f64).sqrt());
+    let mut blocks = Array2::zeros((BLOCKS, points));
+    for mut block in blocks.rows_mut() {
+        let mut slow = normal();
+        for (point, value) in block.iter_mut().enumerate() {
+            slow = keep * slow + (1.0 - keep * keep).sqrt() * normal();
+            let noise = 0.95_f64.sqrt() * slow + 0.05_f64.sqrt() * normal();
+            *value = clean.values[point] + clean.errors[point] * most * noise;
+        }
+    }
+    let sums: Vec<f64> = blocks.columns().into_iter().map(|column| column.sum()).collect();
+    let count = BLOCKS as f64;
+    let without = Array2::from_shape_fn((BLOCKS, points), |(block, point)| {
+        (sums[point] - blocks[[block, point]]) / (count - 1.0)
+    });
+    let values: Vec<f64> = sums.iter().map(|sum| sum / count).collect();
+    let errors = values.iter().zip(without.columns()).map(|(mean, without)| {
+        let squares: f64 = without.iter().map(|g| (g - mean).powi(2)).sum();
+        (squares * (count - 1.0) / count).sqrt()
+    });
+    let errors = errors.collect();
+    Measured { curve: Curve { lags: clean.lags.clone(), values, errors }, without, recording }
+}
+
+/// Uncertainties from blocks are the scatter of fits, although the noise of neighbouring lags is alike; those of independent
+/// lags are too small.
+#[test]
+fn pulls_of_correlated_lags_have_width_one() {
+    let model = Model { plane: true, ..Model::default() };
+    for model in [
+        model,
+        Model::default(),
+        Model { triplet: true, ..model },
+        Model { components: 2, ..model },
+        Model { components: 2, triplet: true, ..model },
+    ] {
+        let fit = Fit::new(model).unwrap();
+        let mut clean = curve(model);
+        if model.components == 2 && model.triplet {
+            // Six parameters are told apart by a quieter curve.
+            clean.errors.iter_mut().for_each(|error| *error /= 5.0);
+        }
+        let fits = (0..MEASURED).into_par_iter().map(|seed| {
+            let measured = measured(&clean, seed, 0);
+            let fitted = fit.run_measured(std::slice::from_ref(&measured)).unwrap();
+            assert_eq!(fitted.uncertainties, Uncertainties::Blocks(BLOCKS));
+            let independent = fit.run(&[measured.curve]).unwrap();
+            (fitted, independent)
+        });
+        let fits: Vec<_> = fits.collect();
+        for (place, name) in model.names().into_iter().enumerate() {
+            if fits[0].0.parameters[place].state != State::Free {
+                continue;
+            }
+            let width = |pulls: Vec<f64>| {
+                let mean = pulls.iter().sum::<f64>() / pulls.len() as f64;
+                let squares: f64 = pulls.iter().map(|pull| (pull - mean).powi(2)).sum();
+                (squares / pulls.len() as f64).sqrt()
+            };
+            let pull = |value: f64, uncertainty: f64| (value - truth(name)) / uncertainty;
+            let blocks = width(
+                fits.iter()
+                    .map(|(of, _)| &of.parameters[place])
+                    .map(|of| pull(of.value, of.uncertainty))
+                    .collect(),
+            );
+            let independent = width(
+                fits.iter()
+                    .map(|(_, of)| &of.parameters[place])
+                    .map(|of| pull(of.value, of.uncertainty))
+                    .collect(),
+            );
+            println!("{model:?} {name}: width {blocks:.3}, of independent lags {independent:.3}");
+            assert!((0.8..1.25).contains(&blocks), "{model:?} {name}: width {blocks}");
+            assert!(!(0.8..1.25).contains(&independent), "{model:?} {name}: {independent}");
+        }
+        // The covariance is that of the uncertainties.
+        let (fitted, _) = &fits[0];
+        for (place, parameter) in fitted.parameters.iter().enumerate() {
+            let known = fitted.covariance[[place, place]].sqrt();
+            assert!(
+                parameter.uncertainty.is_nan() && known == 0.0 || parameter.uncertainty == known
+            );
+        }
+    }
+}
+
+/// Curves of several recordings are left out one recording at a time; of curves without enough blocks nothing is stated.
+#[test]
+fn blocks_are_those_of_a_recording() {
+    let clean = curve(Model::default());
+    let fit = Fit::new(Model::default()).unwrap().share("tau").unwrap();
+    let mut scatter = Vec::new();
+    let mut stated = 0.0;
+    for seed in 0..60 {
+        let two = [measured(&clean, 2 * seed, 0), measured(&clean, 2 * seed + 1, 1)];
+        let fitted = fit.run_measured(&two).unwrap();
+        let tau = fitted.get("tau", 0).unwrap();
+        scatter.push(tau.value);
+        stated += tau.uncertainty.powi(2) / 60.0;
+    }
+    let mean = scatter.iter().sum::<f64>() / 60.0;
+    let square = scatter.iter().map(|tau| (tau - mean).powi(2)).sum::<f64>() / 59.0;
+    let ratio = (square / stated).sqrt();
+    assert!((0.75..1.3).contains(&ratio), "{ratio}");
+
+    let whole = measured(&clean, 1, 0);
+    let few = Measured {
+        without: whole.without.slice(ndarray::s![..LEAST_BLOCKS - 1, ..]).to_owned(),
+        ..whole.clone()
+    };
+    let none = Measured { without: Array2::zeros((0, 0)), ..whole.clone() };
+    for (curve, reason) in [(&few, "7 blocks are too few, expected 8"), (&none, "are not there")] {
+        let fitted = fit.run_measured(std::slice::from_ref(curve)).unwrap();
+        assert!(fitted.parameters.iter().all(|of| of.uncertainty.is_nan()));
+        let Uncertainties::Unstated(said) = fitted.uncertainties else { panic!("{fitted:?}") };
+        assert!(said.contains(reason), "{said}");
+    }
+    let other = Measured { without: whole.without.clone(), ..few.clone() };
+    let said = fit.run_measured(&[few, other]).unwrap_err().to_string();
+    assert!(said.contains("expected the same blocks"), "{said}");
+    let short = Measured { without: Array2::zeros((20, 3)), ..whole };
+    let said = fit.run_measured(&[short]).unwrap_err().to_string();
+    assert!(said.contains("3 values without a block beside 150"), "{said}");
+}
+
+/// The least minimum is found, also where a fit from a single place ends in another one.
+#[test]
+fn the_least_minimum_is_found() {
+    // A focus shorter than it is wide and ten times slower molecules nearly explain this curve.
+    let model = Model { triplet: true, ..Model::default() };
+    let lags: Vec<f64> = (0..150).map(|k| 2e-7 * 1.12_f64.powi(k)).collect();
+    let values = [1.5, 2.75e-4, 3.75, 0.2, 5e-6, 1.0];
+    let clean = Curve {
+        values: lags.iter().map(|&lag| model.g(lag, &values)).collect(),
+        errors: vec![1e-3; lags.len()],
+        lags,
+    };
+    for start in [1.0, 5.0, 40.0] {
+        let fit = Fit::new(model).unwrap().start("kappa", start).unwrap();
+        for seed in 0..20 {
+            let curve = noisy(&clean, seed);
+            let fitted = fit.run(std::slice::from_ref(&curve)).unwrap();
+            assert!((fitted.reduced_chi2() - 1.0).abs() < 0.5, "{start} {seed}: {fitted:?}");
+            assert_eq!(fitted.doubt(), None);
+            let tau = fitted.get("tau", 0).unwrap();
+            assert!((tau.value / 2.75e-4 - 1.0).abs() < 0.2, "{start} {seed}: {fitted:?}");
+        }
+    }
+    // Components come in the order of their times.
+    let model = Model { components: 2, plane: true, ..Model::default() };
+    let clean = curve(model);
+    for seed in 0..20 {
+        let fitted = Fit::new(model).unwrap().run(&[noisy(&clean, seed)]).unwrap();
+        let [first, second] = ["tau1", "tau2"].map(|name| fitted.get(name, 0).unwrap().value);
+        assert!(first < second);
+    }
+}
+
+#[test]
+fn bounds_are_those_of_nature() {
+    let model = Model::default();
+    // A focus shorter than it is wide, which is none.
+    let clean = {
+        let mut clean = curve(model);
+        let values = [2.0, 80e-6, 0.5, 1.0];
+        clean.values = clean.lags.iter().map(|&lag| model.g(lag, &values)).collect();
+        clean
+    };
+    let free = Fit::new(model).unwrap().start("kappa", 3.0).unwrap();
+    let fitted = free.run(std::slice::from_ref(&clean)).unwrap();
+    let kappa = fitted.get("kappa", 0).unwrap();
+    assert!(kappa.value >= 1.0, "{kappa:?}");
+    // Unless it is said otherwise.
+    let wide = free.bound("kappa", 0.2..=10.0).unwrap();
+    let fitted = wide.run(std::slice::from_ref(&clean)).unwrap();
+    assert!((fitted.get("kappa", 0).unwrap().value - 0.5).abs() < 1e-3, "{fitted:?}");
+    let fixed = Fit::new(model).unwrap().fix("kappa", 0.5).unwrap();
+    assert!(fixed.run(&[clean.clone()]).unwrap().chi2 < 1e-6);
+    let said = Fit::new(model).unwrap().start("kappa", 0.5).unwrap_err().to_string();
+    assert!(said.contains("kappa=0.5: expected 1e0 to 1e3"), "{said}");
+    // Another model's curve is doubted.
+    let two = curve(Model { components: 2, ..model });
+    let doubt = Fit::new(model).unwrap().run(&[two]).unwrap().doubt();
+    assert!(doubt.is_some_and(|doubt| doubt.contains("does not describe the curve")));
 }
 
 #[test]

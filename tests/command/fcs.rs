@@ -26,7 +26,7 @@ fn write(path: &Path, dtype: Dtype, columns: &[usize], bytes: &[u8]) {
 
 /// All counts of a file of photons, as a NumPy file.
 fn keep_counts(photons: &Path, dwell: f64, to: &Path) {
-    let options = Options { dwell: Some(dwell), ..Options::default() };
+    let options = Options { dwell: Some(dwell), start: Some(0.0), ..Options::default() };
     let mut recording = open(&[photons], &options).unwrap().recording;
     let mut block = Block::new();
     let mut bytes = Vec::new();
@@ -83,7 +83,7 @@ fn witnesses_agree() {
     done(
         folder.path(),
         "autocorrelate photons.ptu -o sums.npy --dwell 1us --groups 12 --lags 16 --blocks 20 --pycorrfit \
-         g.csv --device cpu",
+         g.csv --start 0s --device cpu",
     );
     // Lags in pulses.
     done(
@@ -92,7 +92,7 @@ fn witnesses_agree() {
     );
     done(
         folder.path(),
-        "autocorrelate units.ptu -o units.npy --dwell 12.5ns --groups 5 --lags 16 --device cpu",
+        "autocorrelate units.ptu -o units.npy --dwell 12.5ns --groups 5 --lags 16 --start 0s --device cpu",
     );
     keep_counts(&at("units.ptu"), 12.5e-9, &at("units_counts.npy"));
 
@@ -191,18 +191,19 @@ fn a_fit_gives_back_what_was_simulated() {
          1,0 --curves g.csv --plot g.svg --trace rate.npy --trace-bin 100ms --device cpu",
     );
     let (names, columns) = table(&at("g.csv"));
-    assert_eq!(
-        names,
-        [
-            "lag_seconds",
-            "mean",
-            "pair_0_1",
-            "pair_1_0",
-            "mean_error",
-            "pair_0_1_error",
-            "pair_1_0_error"
-        ]
-    );
+    let expected = ["lag_seconds", "mean", "pair_0_1", "pair_1_0"].map(str::to_owned).into_iter();
+    let errors = ["mean_error", "pair_0_1_error", "pair_1_0_error"].map(str::to_owned);
+    let without = ["mean", "pair_0_1", "pair_1_0"]
+        .iter()
+        .flat_map(|name| (0..20).map(move |block| format!("{name}_without_{block}")));
+    assert_eq!(names, expected.chain(errors).chain(without).collect::<Vec<_>>());
+    // Errors of points are the scatter of curves without a block.
+    for (point, error) in columns[4].iter().enumerate().filter(|(_, error)| !error.is_nan()) {
+        let without: Vec<f64> = columns[7..27].iter().map(|column| column[point]).collect();
+        let mean = without.iter().sum::<f64>() / 20.0;
+        let squares: f64 = without.iter().map(|g| (g - mean).powi(2)).sum();
+        assert!(((squares * 19.0 / 20.0).sqrt() / error - 1.0).abs() < 1e-6, "point {point}");
+    }
     // Cross-correlations of two detectors need no care at short lags, lag 0 among them.
     let fitted = columns[0].iter().filter(|lag| **lag < 4e-3).count();
     let [number, time] = fit(&columns[0][..fitted], &columns[1][..fitted], &columns[4][..fitted]);
@@ -267,13 +268,57 @@ fn arrival_times_and_ptu_agree() {
         done(
             folder.path(),
             &format!(
-                "autocorrelate {file} {unit} -o {file}.sums --dwell 1us --groups 6 --device cpu"
+                "autocorrelate {file} {unit} -o {file}.sums --dwell 1us --groups 6 --start 0s --device cpu"
             ),
         );
     }
     let sums = |file: &str| fs::read(folder.path().join(file)).unwrap();
     // The pulse before a photon is in the same microsecond, of which 80 make one.
     assert!(sums("photons.ptu.sums") == sums("times.npy.sums"));
+}
+
+/// Curves are normalised by the time from the first photon on, as plain loops have it, wherever the clock begins.
+#[test]
+fn curves_do_not_depend_on_where_a_clock_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = StdRng::seed_from_u64(3);
+    let (mut time, mut times) = (0_u64, Vec::new());
+    for _ in 0..20_000 {
+        time += random.random_range(0..2000);
+        times.push(time);
+    }
+    let first = times[0];
+    let mut counts = vec![0.0; ((time + 1 - first) / 1000) as usize];
+    for at in times.iter().map(|at| ((at - first) / 1000) as usize) {
+        if let Some(count) = counts.get_mut(at) {
+            *count += 1.0;
+        }
+    }
+    // 0, 100 s, and nanoseconds since 1970.
+    for offset in [0, 100_000_000_000, 1_760_000_000_123_456_789_u64] {
+        let bytes: Vec<u8> = times.iter().flat_map(|at| (at + offset).to_le_bytes()).collect();
+        write(&folder.path().join("t.npy"), Dtype::Uint64, &[], &bytes);
+        for kernel in ["counts", "times"] {
+            done(
+                folder.path(),
+                &format!(
+                    "autocorrelate t.npy -o s.npy --unit 1ns --dwell 1us --groups 1 --lags 16 --kernel {kernel} \
+                     --curves g.csv --device cpu"
+                ),
+            );
+            let (_, columns) = table(&folder.path().join("g.csv"));
+            for (lag, g) in columns[1].iter().enumerate() {
+                let (early, late) = (&counts[..counts.len() - lag], &counts[lag..]);
+                let products: f64 = early.iter().zip(late).map(|(a, b)| a * b).sum();
+                let [early, late] = [early, late].map(|counts| counts.iter().sum::<f64>());
+                let expected = products * (counts.len() - lag) as f64 / early / late;
+                assert!(
+                    (g - expected).abs() < 1e-12,
+                    "{offset}, lag {lag}: {g}, expected {expected}"
+                );
+            }
+        }
+    }
 }
 
 #[test]
@@ -306,6 +351,11 @@ fn what_cannot_be_done_is_said() {
     says("autocorrelate photons.ptu -o g.npy --pycorrfit g.txt", "ends in .csv");
     says("autocorrelate photons.ptu photons.ptu -o g.npy", "a file beside photons of all channels");
     says("autocorrelate photons.ptu -o g.npy --unit 1ns", "expected no --unit");
+    says(
+        "autocorrelate photons.ptu -o g.npy --start 6ms",
+        "expected one of 0 s to the end of its times",
+    );
+    says("autocorrelate photons.ptu -o g.npy --start soon", "expected a positive number");
     fs::write(folder.path().join("words.ptu"), "words alone").unwrap();
     says(
         "autocorrelate words.ptu -o g.npy",
@@ -467,7 +517,15 @@ fn photons_between_markers_alone_count() {
             ),
         );
         let (names, columns) = table(&folder.path().join("g.csv"));
-        assert_eq!(names, ["lag_seconds", "mean", "sensor_0", "mean_error", "sensor_0_error"]);
+        assert_eq!(names[..5], ["lag_seconds", "mean", "sensor_0", "mean_error", "sensor_0_error"]);
+        assert_eq!(
+            names[5..],
+            ["mean", "sensor_0"]
+                .map(|name| (0..8).map(move |block| format!("{name}_without_{block}")))
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+        );
         for (g, error) in columns[1][1..].iter().zip(&columns[3][1..]) {
             if g.is_nan() {
                 continue;

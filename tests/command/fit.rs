@@ -2,10 +2,18 @@
 
 use std::{fmt::Write as _, fs, path::Path};
 
-use corrust::fit::Model;
-use serde_json::Value;
+use corrust::{
+    autocorrelate::Curve,
+    fit::{Fit, Model, State},
+};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use rand_distr::{Distribution, StandardNormal};
+use serde_json::{Value, json};
 
-use crate::support::command::{done, refused};
+use crate::support::{
+    command::{corrust, done, refused},
+    witness,
+};
 
 /// Writes a table of curves of molecules in a focus, without noise, that differ in their number alone.
 fn write(path: &Path, numbers: &[f64], error: &str) {
@@ -45,7 +53,7 @@ fn values_reach_table_json_and_figure() {
     assert!(table.contains("g.csv,sensor_1,kappa,5e0,,,fixed"), "{table}");
     assert!(read("fit.svg").contains("residual"));
     // Without shared parameters a fit each.
-    assert_eq!(done(folder.path(), "fit g.csv").matches("reduced chi2").count(), 2);
+    assert_eq!(done(folder.path(), "fit g.csv").matches("degrees of freedom").count(), 2);
 }
 
 #[test]
@@ -71,4 +79,109 @@ fn faults_are_said_before_and_after_the_files_are_read() {
     says("fit g.csv --curve sensor_7", "expected mean, sensor_0");
     says("fit g.csv --waist 3", "expected a positive number with nm or um");
     assert!(!folder.path().join("fit.json").exists());
+}
+
+/// Curves of molecules at random, of every model: chi2 is as low as that of SciPy from ten starts.
+#[test]
+fn minima_are_as_low_as_those_of_scipy() {
+    let Some(python) = witness::python(&["scipy"]) else { return };
+    let long = std::env::var_os("CORRUST_LONG").is_some();
+    let each = if long { 125 } else { 2 };
+    let mut random = StdRng::seed_from_u64(1);
+    let mut cases = Vec::new();
+    let models = (0..16).map(|bits| Model {
+        plane: bits & 1 == 1,
+        components: 1 + (bits >> 1 & 1),
+        triplet: bits & 4 == 4,
+        offset: bits & 8 == 8,
+    });
+    for model in models {
+        let mut done = 0;
+        while done < each {
+            let mut between = |low: f64, high: f64| low * (high / low).powf(random.random::<f64>());
+            let tau = between(2e-5, 2e-3);
+            let slower = between(8.0, 60.0);
+            let values: Vec<f64> = model
+                .names()
+                .into_iter()
+                .map(|name| match name {
+                    "n" => between(0.5, 20.0),
+                    "tau" | "tau1" => tau,
+                    "tau2" => tau * slower,
+                    "fraction" => between(0.25, 0.75),
+                    "kappa" => between(1.5, 8.0),
+                    "triplet" => between(0.1, 0.5),
+                    "triplet_time" => tau / between(10.0, 50.0),
+                    _ => 1.0,
+                })
+                .collect();
+            let error = between(1e-4, 1e-2) / values[0];
+            let lags: Vec<f64> = (0..60).map(|k| 2e-7 * 1.33_f64.powi(k)).collect();
+            let g = lags.iter().map(|&lag| {
+                let noise: f64 = StandardNormal.sample(&mut random);
+                model.g(lag, &values) + error * noise
+            });
+            let curve = Curve { values: g.collect(), errors: vec![error; lags.len()], lags };
+            let mut fit = Fit::new(model).unwrap();
+            if !model.plane {
+                fit = fit.start("kappa", 3.0).unwrap();
+            }
+            // A noisy curve may not tell its parameters.
+            let Ok(fitted) = fit.run(std::slice::from_ref(&curve)) else { continue };
+            let fixed = fitted.parameters.iter().filter(|of| of.state == State::Fixed);
+            let fixed: serde_json::Map<String, Value> =
+                fixed.map(|of| (of.name.to_owned(), json!(of.value))).collect();
+            cases.push(json!({
+                "model": {"plane": model.plane, "components": model.components, "triplet": model.triplet},
+                "names": model.names(), "fixed": fixed, "chi2": fitted.chi2,
+                "lags": curve.lags, "values": curve.values, "errors": curve.errors,
+            }));
+            done += 1;
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("curves.json"), Value::from(cases).to_string()).unwrap();
+    println!("{}", witness::script(&python, "fit.py", &[folder.path().to_str().unwrap()]));
+}
+
+#[test]
+fn uncertainties_are_those_of_blocks_or_none() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("g.csv"), &[2.0], "0.001");
+    let said = |line: &str| {
+        let run = corrust(folder.path(), line);
+        assert!(run.status.success(), "{run:?}");
+        let json = fs::read_to_string(folder.path().join("fit.json")).unwrap();
+        let text = [&run.stdout[..], &run.stderr].concat();
+        (String::from_utf8(text).unwrap(), serde_json::from_str::<Value>(&json).unwrap())
+    };
+    let of_tau = |json: &Value| json["curves"][0]["parameters"]["tau"]["uncertainty"].as_f64();
+    // Bars alone do not tell how lags scatter together.
+    let (text, json) = said("fit g.csv -o fit.json");
+    assert!(text.contains("no uncertainties: curves without each block are not there"), "{text}");
+    assert!(of_tau(&json).is_none() && json["fits"][0]["uncertainties"].is_null(), "{json}");
+    assert!(text.contains("expected about 1: error bars are longer than the scatter"), "{text}");
+    assert!(json["fits"][0]["warning"].as_str().is_some_and(|it| it.contains("chi2")), "{json}");
+    let (text, json) = said("fit g.csv -o fit.json --independent");
+    assert!(!text.contains("no uncertainties"), "{text}");
+    assert!(of_tau(&json).is_some_and(|error| error > 0.0), "{json}");
+    assert_eq!(json["fits"][0]["uncertainties"], "independent lags");
+    // Blocks do.
+    done(
+        folder.path(),
+        "simulate --diffusion --plane -o x.ptu --duration 300ms --brightness 1MHz --seed 4",
+    );
+    let curves =
+        "autocorrelate x.ptu -o s.npy --dwell 2us --groups 8 --lags 8 --device cpu --curves g.csv";
+    done(folder.path(), &format!("{curves} --blocks 20"));
+    let (text, json) = said("fit g.csv --model 2d --range 2us..3ms -o fit.json");
+    assert!(text.contains("uncertainties from 20 blocks") && !text.contains("expected"), "{text}");
+    let independent = said("fit g.csv --model 2d --range 2us..3ms -o fit.json --independent").1;
+    let [blocks, independent] = [&json, &independent].map(|json| of_tau(json).unwrap());
+    assert!(blocks > 1.5 * independent, "{blocks} {independent}");
+    assert_eq!(json["fits"][0]["blocks"], 20);
+    done(folder.path(), &format!("{curves} --blocks 7"));
+    let (text, json) = said("fit g.csv --model 2d --range 2us..3ms -o fit.json");
+    assert!(text.contains("7 blocks are too few, expected 8 or more"), "{text}");
+    assert!(of_tau(&json).is_none(), "{json}");
 }

@@ -165,6 +165,9 @@ fn faults_are_said_in_a_sentence() {
     says("images dark.npy --spatial g.npy --lags 2,2", "no full window of frames");
     says("images s.npy --brightness b.npy --mask mask.npy", "--mask without --two-time");
     says("images s.npy --two-time c.npy --mask mask.npy", "expected [5, 6]");
+    let pairs = "images s.npy --pair-correlation c.npy --distance 1 --multi-tau 10,10000";
+    says(pairs, "10000 lags in a group of 4 frames: expected at most 64");
+    says(&format!("{pairs} --lines"), "10000 lags in a group of 20 lines: expected at most 64");
     says("images s.npy --two-time c.npy --mask hole.npy", "without a pixel of group 1");
     says("images bright.npy --two-time c.npy", "a count of 128");
     says(

@@ -65,6 +65,13 @@ fn photons_are_those_that_phconvert_wrote() {
         assert!(found == expected(&records, &[spot as u32, 5], ALL, 20), "spot {spot}");
     }
 
+    // Whatever the clock had counted before; an acquisition that is longer than its photons by more than a tenth of a second.
+    let found = read(open(&[at("late")], &of(50)).unwrap(), 777).unwrap();
+    assert!(found == expected(&single, &ids, ALL, 50));
+    let instants = |name: &str| open(&[at(name)], &of(80)).unwrap().recording.times();
+    assert_eq!(instants("long"), 3_000_000);
+    assert_eq!(instants("rounded"), instants("single"));
+
     // Without detectors all photons are of channel 0.
     let plain: Vec<_> = single
         .iter()

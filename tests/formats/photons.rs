@@ -67,17 +67,48 @@ pub fn read(counts: Counts, step: usize) -> Result<Vec<u16>, corrust::Error> {
     Ok(all)
 }
 
-/// The counts that loops over the records give.
+/// Time of a record.
+pub fn time(record: &Record) -> u64 {
+    match *record {
+        Record::Photon(_, time, _) | Record::Marker(_, time) | Record::Sync(time) => time,
+    }
+}
+
+/// The same records later.
+pub fn later(records: &[Record], by: u64) -> Vec<Record> {
+    let later = |record: &Record| match *record {
+        Record::Photon(channel, time, micro) => Record::Photon(channel, time + by, micro),
+        Record::Marker(bits, time) => Record::Marker(bits, time + by),
+        Record::Sync(time) => Record::Sync(time + by),
+    };
+    records.iter().map(later).collect()
+}
+
+/// The counts that loops over the records give, from the first one's time on.
 pub fn expected(
     records: &[Record],
     channels: &[u32],
     gates: &[(u32, u32)],
     dwell: u64,
 ) -> Vec<u16> {
-    let times = records.iter().map(|record| match *record {
-        Record::Photon(_, time, _) | Record::Marker(_, time) | Record::Sync(time) => time,
-    });
-    let instants = (times.max().unwrap() + 1) / dwell;
+    let first = records.iter().map(time).min().unwrap();
+    let earlier = |record: &Record| match *record {
+        Record::Photon(channel, time, micro) => Record::Photon(channel, time - first, micro),
+        Record::Marker(bits, time) => Record::Marker(bits, time - first),
+        Record::Sync(time) => Record::Sync(time - first),
+    };
+    let records: Vec<Record> = records.iter().map(earlier).collect();
+    expected_from_zero(&records, channels, gates, dwell)
+}
+
+/// The counts that loops over the records give, from time 0 on.
+pub fn expected_from_zero(
+    records: &[Record],
+    channels: &[u32],
+    gates: &[(u32, u32)],
+    dwell: u64,
+) -> Vec<u16> {
+    let instants = (records.iter().map(time).max().unwrap() + 1) / dwell;
     let sensors = channels.len() * gates.len();
     let mut counts = vec![0; instants as usize * sensors];
     for &record in records {
@@ -231,7 +262,9 @@ fn photons_between_markers_are_counted() {
         };
         let mut inside = vec![false; instants];
         let mut begun = None;
+        let first = time(&records[0]);
         let mut fill = |begin: u64, end: u64| {
+            let (begin, end) = (begin - first, end - first);
             for instant in begin.div_ceil(dwell)..(end / dwell).min(instants as u64) {
                 inside[instant as usize] = true;
             }
@@ -285,6 +318,53 @@ fn write_times(path: &Path, times: &[u64]) {
     writer.finish().unwrap();
 }
 
+/// Counts do not depend on where a file's clock begins, but for a start that is asked for; they end with the acquisition.
+#[test]
+fn time_begins_with_the_first_event() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("photons.ptu");
+    for (kind, name, t3) in KINDS {
+        let records = photons(kind, t3, 3000);
+        let channels = if kind & 0xff == 3 { [1, 2, 4] } else { [0, 3, 62] };
+        // 1.3 s, in whole sixteenths for the times of a PicoHarp's markers.
+        let offset = (1.3 / unit(t3)) as u64 & !15;
+        let dwell: u64 = if t3 { 37 } else { 9_250_000 };
+        let options = Options { dwell: Some(dwell as f64 * unit(t3)), ..Options::default() };
+        ptu::write(&path, kind, unit(t3), MICROTIME, &later(&records, offset));
+        let found = read(open(&[&path], &options).unwrap(), 1 << 16).unwrap();
+        assert!(found == expected(&records, &channels, ALL, dwell), "{name}");
+        // From an instant on that is not the first photon's: those before are left out.
+        let middle = time(&records[1000]);
+        let start = Some((offset + middle) as f64 * unit(t3));
+        let options = Options { start, ..options };
+        let found = read(open(&[&path], &options).unwrap(), 777).unwrap();
+        let rest: Vec<Record> =
+            records.iter().filter(|record| time(record) >= middle).copied().collect();
+        assert!(found == expected(&rest, &channels, ALL, dwell), "{name}");
+    }
+    // The acquisition of a clock from 0, and of one that ran before, of 40 ms after some 30 ms of photons.
+    let (kind, _, _) = KINDS[11];
+    let records = photons(kind, true, 50_000);
+    let (first, last) = (time(&records[0]), time(records.last().unwrap()));
+    let milliseconds = (last as f64 * unit(true) * 1e3) as u64 + 7;
+    for offset in [0, 1 << 30] {
+        let records = later(&records, offset);
+        let words = ptu::words(kind, &records);
+        let mut tags = ptu::tags(kind, unit(true), MICROTIME, words.len());
+        tags.push(ptu::int("TTResult_StopAfter", milliseconds));
+        let mut bytes = ptu::header(&tags);
+        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        fs::write(&path, bytes).unwrap();
+        let options = Options { dwell: Some(1e-6), ..Options::default() };
+        let mut all = milliseconds * 80_000;
+        // From the first photon on where the clock began with the acquisition.
+        all -= if offset == 0 { first } else { 0 };
+        assert_eq!(open(&[&path], &options).unwrap().recording.times(), all / 80);
+        let info = Reader::open(&path, false).unwrap();
+        assert_eq!(info.header().acquisition, Some(milliseconds as f64 / 1e3));
+    }
+}
+
 #[test]
 fn arrival_times_of_channels_are_counted() {
     let folder = tempfile::tempdir().unwrap();
@@ -302,10 +382,30 @@ fn arrival_times_of_channels_are_counted() {
     assert_eq!(counts.sensors, ["channel 0", "channel 1"]);
     assert!(read(counts, 999).unwrap() == expected(&records, &[0, 1], ALL, 1000));
 
+    // A clock that has run for long, and one that is said to begin at 0.
+    let from_zero = Options { start: Some(0.0), ..options.clone() };
+    let found = read(open(&paths, &from_zero).unwrap(), 999).unwrap();
+    assert!(found == expected_from_zero(&records, &[0, 1], ALL, 1000));
+    for (channel, path) in paths.iter().enumerate() {
+        let own = records
+            .iter()
+            .filter(|of| matches!(of, Record::Photon(own, ..) if *own == channel as u32));
+        let times: Vec<u64> = own.map(|record| time(record) + 1_760_000_000_123_456_789).collect();
+        write_times(path, &times);
+    }
+    let found = read(open(&paths, &options).unwrap(), 999).unwrap();
+    assert!(found == expected(&records, &[0, 1], ALL, 1000));
+
     let error = |options: Options| open(&paths, &options).err().unwrap().to_string();
+    let start = Some(2e9);
+    assert!(error(Options { start, ..options.clone() }).contains("expected one of 0 s to the end"));
+    assert!(
+        error(Options { start: Some(f64::NAN), ..options.clone() }).contains("expected one of 0 s")
+    );
     assert!(error(Options::default()).contains("unknown unit: expected --unit"));
     let gates = vec![Gate { start: 0.0, end: 1e-9 }];
     assert!(error(Options { gates, ..options.clone() }).contains("for a gate: expected a file of"));
+    write_times(&paths[0], &[5]);
     write_times(&paths[1], &[5, 1_000_000, 999_999, 2_000_000]);
     let error = read(open(&paths, &options).unwrap(), 1 << 20).unwrap_err().to_string();
     assert!(error.contains("photon 2 at time 999999 comes after time 1000000"), "{error}");

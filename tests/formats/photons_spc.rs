@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::json;
 
 use crate::{
-    photons::{ALL, expected, read},
+    photons::{ALL, expected, later, read},
     support::{command, ptu, witness},
 };
 
@@ -107,6 +107,10 @@ fn records_are_counted() {
         let found = read(open(&[&path], &of(dwell)).unwrap(), step).unwrap();
         assert!(found == expected(&records, &[0, 3, 15], ALL, dwell), "{dwell}");
     }
+    // Whatever the clock had counted before.
+    write(folder.path(), "later", &later(&records, 20_000_000_123), 0x28);
+    let found = open(&[folder.path().join("later.spc")], &of(600)).unwrap();
+    assert!(read(found, 1 << 16).unwrap() == expected(&records, &[0, 3, 15], ALL, 600));
     let gates = [(0, 1000), (900, 4096)];
     let seconds = |(start, end)| Gate {
         start: f64::from(start) * MICROTIME,

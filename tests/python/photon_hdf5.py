@@ -82,6 +82,20 @@ changed("both", lambda file: file.create_group("/", "photon_data0"))
 changed("none", lambda file: file.remove_node("/photon_data", recursive=True))
 
 
+def long(seconds, offset):
+    def change(file):
+        times = file.get_node("/photon_data/timestamps").read().astype(np.int64)
+        replaced("/photon_data", "timestamps", times + offset)(file)
+        replaced("/", "acquisition_duration", seconds)(file)
+
+    return change
+
+
+changed("late", long(0.1, 9 * 10**18))
+changed("long", long(3.0, 10**15))
+changed("rounded", long(0.1, 0))
+
+
 def marked(file):
     group = file.create_group("/photon_data/measurement_specs", "detectors_specs", createparents=True)
     file.create_array(group, "non_photon_id1", obj=np.array([3], np.uint8))

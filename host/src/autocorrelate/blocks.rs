@@ -123,35 +123,15 @@ impl<T: Amount> Blocks<T> {
             rows: Array2::from_elem((rows, points), f64::NAN),
             mean: vec![f64::NAN; points],
         };
-        let starts = std::iter::once(None).chain(self.ends.iter().map(Some));
-        let blocks: Vec<_> = starts.zip(&self.ends).collect();
-        let masks: Option<Vec<_>> = mask.map(|mask| {
-            let starts = std::iter::once(None).chain(mask.ends.iter().map(Some));
-            starts.zip(&mask.ends).collect()
-        });
-        let mut curves = vec![Vec::with_capacity(blocks.len()); rows];
+        let mut curves = vec![Vec::with_capacity(self.ends.len()); rows];
         for point in 0..points {
-            let mut means = Vec::with_capacity(blocks.len());
+            let mut means = Vec::with_capacity(self.ends.len());
             curves.iter_mut().for_each(Vec::clear);
-            for (block, &(start, end)) in blocks.iter().enumerate() {
-                let own = end.bins[point] - start.map_or(0, |start| start.bins[point]);
-                if own == 0 {
-                    continue;
-                }
-                let bins = (all.bins[point] - own) as f64;
-                let scale = match (&masks, mask) {
-                    (Some(masks), Some(mask)) => {
-                        let (start, end) = masks[block];
-                        let whole = mask.ends.last().expect("as many blocks");
-                        without([whole, end], start, [0, point], bins)
-                    }
-                    _ => Some(1.0),
-                };
+            for block in 0..self.ends.len() {
+                let Some((bins, scale)) = self.rest(mask, block, point) else { continue };
                 let (mut sum, mut count) = (0.0, 0.0);
                 for (row, curve) in curves.iter_mut().enumerate() {
-                    let g = without([all, end], start, [row, point], bins);
-                    if let (Some(g), Some(scale)) = (g, scale) {
-                        let g = g / scale;
+                    if let Some(g) = self.g_without(block, [row, point], bins, scale) {
                         curve.push(g);
                         (sum, count) = (sum + g, count + 1.0);
                     }
@@ -166,6 +146,69 @@ impl<T: Amount> Blocks<T> {
             errors.mean[point] = jackknife(&means);
         }
         errors
+    }
+
+    /// Curves of the last sums without one block after the other, `[block][point]`: of a row, or the mean over all rows. NaN
+    /// where such a curve has no value.
+    ///
+    /// A fit of each of them gives the standard errors of the fit's parameters, which the errors of single points do not:
+    /// neighbouring points of a curve are correlated.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    pub fn curves_without(&self, row: Option<usize>) -> Array2<f64> {
+        self.curves_without_over(row, None)
+    }
+
+    /// [`curves_without`](Self::curves_without), divided by the curves of a mask, whose blocks end at the same instants and
+    /// have one row.
+    ///
+    /// # Panics
+    /// When there is no such row, or the mask has fewer blocks.
+    pub fn curves_without_over(&self, row: Option<usize>, mask: Option<&Self>) -> Array2<f64> {
+        let (rows, points) = self.ends.last().map_or((0, 0), |all| all.curve_products.dim());
+        let rows = row.map_or(0..rows, |row| row..row + 1);
+        Array2::from_shape_fn((self.ends.len(), points), |(block, point)| {
+            // A block without a bin of this lag takes nothing from the whole curve.
+            let (bins, scale) = self.rest(mask, block, point).unwrap_or_else(|| {
+                let whole = |ends: &Self| ends.ends.last().expect("as many blocks").g(0, point);
+                let all = self.ends.last().expect("one or more");
+                (all.bins[point] as f64, mask.map_or(Some(1.0), whole))
+            });
+            let values =
+                rows.clone().filter_map(|row| self.g_without(block, [row, point], bins, scale));
+            let (sum, count) = values.fold((0.0, 0.0), |(sum, count), g| (sum + g, count + 1.0));
+            sum / count
+        })
+    }
+
+    /// Bins of a point without a block, and the mask's curve there; none where the block has no bin.
+    fn rest(&self, mask: Option<&Self>, block: usize, point: usize) -> Option<(f64, Option<f64>)> {
+        let own = |ends: &[Sums<T>]| {
+            let before = block.checked_sub(1).map_or(0, |before| ends[before].bins[point]);
+            ends[block].bins[point] - before
+        };
+        let own = own(&self.ends);
+        if own == 0 {
+            return None;
+        }
+        let bins = (self.ends.last()?.bins[point] - own) as f64;
+        let scale =
+            mask.map_or(Some(1.0), |mask| mask.g_without(block, [0, point], bins, Some(1.0)));
+        Some((bins, scale))
+    }
+
+    /// `g` at a row and point without a block, which leaves so many bins, by the mask's `scale`.
+    fn g_without(
+        &self,
+        block: usize,
+        at: [usize; 2],
+        bins: f64,
+        scale: Option<f64>,
+    ) -> Option<f64> {
+        let start = block.checked_sub(1).map(|before| &self.ends[before]);
+        let g = without([self.ends.last()?, &self.ends[block]], start, at, bins);
+        Some(g? / scale?)
     }
 }
 

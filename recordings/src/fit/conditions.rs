@@ -40,14 +40,10 @@ impl Fit {
         if !model.offset {
             fixed.insert("offset", 1.0);
         }
-        let positive = (1e-12, 1e12);
         let bound = |name| match name {
-            "n" => (1e-9, 1e12),
-            "kappa" => (0.1, 1e3),
-            "fraction" => (0.0, 1.0),
-            "triplet" => (0.0, 0.99),
-            "offset" => (-1e12, 1e12),
-            _ => positive,
+            // A focus is longer than it is wide.
+            "kappa" => (1.0, possible(name).1),
+            _ => possible(name),
         };
         let bounds = model.names().into_iter().map(|name| (name, bound(name))).collect();
         Ok(Self {
@@ -66,35 +62,38 @@ impl Fit {
         self.model
     }
 
-    /// Holds a parameter at a value.
+    /// Holds a parameter at a value, also beyond the bounds of a fit.
     ///
     /// # Errors
     /// [`Error::Invalid`] when the model has no such parameter, or it cannot have the value.
     pub fn fix(mut self, name: &str, value: f64) -> Result<Self> {
-        let name = self.value(name, value)?;
+        let name = self.name(name)?;
+        within(name, value, possible(name))?;
         self.fixed.insert(name, value);
         Ok(self)
     }
 
-    /// Fits a parameter from a value on.
+    /// Fits a parameter from a value on, and from others that the curve suggests; of all the least minimum is taken.
     ///
     /// # Errors
-    /// As for [`fix`](Self::fix).
+    /// [`Error::Invalid`] when the model has no such parameter, or the value is not within its bounds.
     pub fn start(mut self, name: &str, value: f64) -> Result<Self> {
-        let name = self.value(name, value)?;
+        let name = self.name(name)?;
+        within(name, value, self.bounds[name])?;
         self.fixed.remove(name);
         self.starts.insert(name, value);
         Ok(self)
     }
 
-    /// Keeps a parameter within bounds.
+    /// Keeps a parameter within bounds, which may be wider than those without: `kappa` of 1 and more, `fraction` from 0 to
+    /// 1, `triplet` from 0 to 0.99, `n` and times above 0.
     ///
     /// # Errors
     /// [`Error::Invalid`] when the model has no such parameter, or it cannot have these values.
     pub fn bound(mut self, name: &str, bounds: RangeInclusive<f64>) -> Result<Self> {
         let (low, high) = bounds.into_inner();
-        let known = self.value(name, low)?;
-        self.value(name, high)?;
+        let known = self.name(name)?;
+        [low, high].into_iter().try_for_each(|limit| within(known, limit, possible(known)))?;
         let held = self.fixed.get(known).or(self.starts.get(known));
         if low >= high || held.is_some_and(|held| !(low..=high).contains(held)) {
             return Err(Error::invalid(format!(
@@ -132,14 +131,24 @@ impl Fit {
             Error::invalid(format!("parameter {name:?}: expected {}", names.join(", ")))
         })
     }
+}
 
-    /// The name of a parameter that can have a value.
-    fn value(&self, name: &str, value: f64) -> Result<&'static str> {
-        let name = self.name(name)?;
-        let (low, high) = self.bounds[name];
-        if (low..=high).contains(&value) {
-            return Ok(name);
-        }
-        Err(Error::invalid(format!("{name}={value}: expected {low:e} to {high:e}")))
+/// Least and largest value that a parameter of the model can have.
+fn possible(name: &str) -> (f64, f64) {
+    match name {
+        "n" => (1e-9, 1e12),
+        "kappa" => (0.1, 1e3),
+        "fraction" => (0.0, 1.0),
+        "triplet" => (0.0, 0.99),
+        "offset" => (-1e12, 1e12),
+        _ => (1e-12, 1e12),
     }
+}
+
+/// Refuses a value beyond limits.
+fn within(name: &str, value: f64, (low, high): (f64, f64)) -> Result<()> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{name}={value}: expected {low:e} to {high:e}")))
 }

@@ -2,7 +2,9 @@
 //!
 //! [`Fit`] holds a [`Model`] and its conditions: fixed values, start values, bounds, parameters that curves share.
 //! [`Fit::run`] minimises the sum of squared residuals, each divided by its standard error, by the
-//! Levenberg-Marquardt method of MINPACK as in MPFIT (crate `rmpfit`; Markwardt, ASP Conf. Ser. 411, 251, 2009).
+//! Levenberg-Marquardt method of MINPACK as in MPFIT (crate `rmpfit`; Markwardt, ASP Conf. Ser. 411, 251, 2009), from
+//! several starts. [`Fit::run_measured`] takes uncertainties from blocks of the recording, which a measured curve needs: its
+//! neighbouring lags are correlated.
 //!
 //! ```
 //! use corrust_host::autocorrelate::Curve;
@@ -24,4 +26,4 @@ pub(crate) mod start;
 
 pub use conditions::Fit;
 pub use model::Model;
-pub use solve::{Fitted, Parameter, State};
+pub use solve::{Fitted, LEAST_BLOCKS, Measured, Parameter, State, Uncertainties};

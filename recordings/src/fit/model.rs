@@ -27,6 +27,16 @@ impl Default for Model {
     }
 }
 
+/// Diffusing components of a model, at most.
+pub(super) const MOST_COMPONENTS: usize = 2;
+
+/// `(1 + tau/time)^-1 (1 + tau/(kappa^2 time))^-1/2`; in a plane, without `kappa`, the root is 1.
+pub(super) fn diffusion(tau: f64, time: f64, kappa: Option<f64>) -> f64 {
+    let x = tau / time;
+    let along = kappa.map_or(0.0, |kappa| x / (kappa * kappa));
+    1.0 / (1.0 + x) / (1.0 + along).sqrt()
+}
+
 /// Scale on which a parameter is fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scale {
@@ -65,7 +75,7 @@ impl Model {
     /// [`Error::Invalid`].
     pub(super) fn check(&self) -> Result<()> {
         match self.components {
-            1 | 2 => Ok(()),
+            1..=MOST_COMPONENTS => Ok(()),
             other => Err(Error::invalid(format!("{other} components: expected 1 or 2"))),
         }
     }
@@ -104,7 +114,9 @@ impl Model {
             (place - 1, values[place - 1])
         };
         let amplitude = 1.0 / values[0];
-        let times: Vec<(usize, f64)> = (0..self.components).map(|_| next()).collect();
+        let mut times = [(0, 0.0); MOST_COMPONENTS];
+        let times = &mut times[..self.components];
+        times.iter_mut().for_each(|time| *time = next());
         let fraction = (self.components == 2).then(&mut next);
         let kappa = (!self.plane).then(&mut next);
         let triplet = self.triplet.then(|| (next(), next()));
@@ -118,12 +130,12 @@ impl Model {
             by_triplet = [dark / (1.0 - t).powi(2), t / (1.0 - t) * dark * tau / time];
         }
         let (mut sum, mut by_kappa) = (0.0, 0.0);
-        let mut terms = [0.0; 2];
+        let mut terms = [0.0; MOST_COMPONENTS];
         let share = fraction.map_or([1.0, 0.0], |(_, f)| [f, 1.0 - f]);
         for (k, &(at, time)) in times.iter().enumerate() {
             let x = tau / time;
             let y = kappa.map_or(0.0, |(_, kappa)| x / (kappa * kappa));
-            terms[k] = 1.0 / (1.0 + x) / (1.0 + y).sqrt();
+            terms[k] = diffusion(tau, time, kappa.map(|kappa| kappa.1));
             let term = share[k] * terms[k];
             sum += term;
             by_kappa += term * y / (1.0 + y);

@@ -1,17 +1,56 @@
 //! The fit itself.
 
+use std::collections::BTreeMap;
+
 use corrust_host::{Error, Result, autocorrelate::Curve};
 use ndarray::Array2;
-use rmpfit::{MPConfig, MPError, MPFitter, MPPar, MPResult, MPSide, MPSuccess};
+use rayon::prelude::*;
+use rmpfit::{MPConfig, MPError, MPFitter, MPPar, MPResult, MPSide, MPStatus, MPSuccess};
 
 use super::{
     conditions::Fit,
     model::{Model, scale},
-    start::start,
+    start::starts,
 };
 
 /// Elements of a matrix of derivatives, at most.
 const MOST: usize = 1 << 24;
+
+/// Blocks of a recording, at least, for uncertainties.
+pub const LEAST_BLOCKS: usize = 8;
+
+/// Part by which error bars may differ from those of the blocks and still be theirs.
+const ALIKE: f64 = 0.1;
+
+/// Rounds of iterations, each as many as MPFIT's limit, after which a fit has not converged.
+const ROUNDS: usize = 4;
+
+/// Reduced chi2 that is far from 1: below and above. With bars of 20 blocks it is 0.2 to 1.9 of simulated photons, whose lags
+/// are correlated.
+const FAR: [f64; 2] = [0.1, 3.0];
+
+/// A measured curve with its values without one block of the recording after the other.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// The curve.
+    pub curve: Curve,
+    /// Its values without each block, `[block][point]`; of no blocks where they are not known.
+    pub without: Array2<f64>,
+    /// Recording that it is of: curves of one recording have the same blocks, those of different ones independent noise.
+    pub recording: usize,
+}
+
+/// Origin of a fit's uncertainties.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Uncertainties {
+    /// Curvature of chi2, which takes the errors of points as independent of each other. Those of neighbouring lags of a
+    /// measured curve are not: uncertainties are then too small, up to several times.
+    Independent,
+    /// Scatter of fits without one block after the other, of at least so many blocks of each recording (the jackknife).
+    Blocks(usize),
+    /// None are stated, for the reason that the sentence says.
+    Unstated(String),
+}
 
 /// A point of a curve.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +59,8 @@ pub(super) struct Point {
     pub g: f64,
     /// Standard error; 1 where there are no weights.
     pub error: f64,
+    /// Place in the curve.
+    pub at: usize,
 }
 
 /// Treatment of a parameter in a fit.
@@ -42,7 +83,7 @@ pub struct Parameter {
     pub curve: Option<usize>,
     /// Value; times in seconds.
     pub value: f64,
-    /// Standard error; NaN where it was not fitted, or stopped by a bound.
+    /// Standard error; NaN where it was not fitted, stopped by a bound, or none is stated.
     pub uncertainty: f64,
     /// Treatment.
     pub state: State,
@@ -63,9 +104,11 @@ pub struct Fitted {
     pub points: usize,
     /// Number of points less that of free parameters.
     pub degrees: usize,
-    /// Whether bars weighted the residuals. Uncertainties are then those of the covariance `(J^T W J)^-1`;
-    /// otherwise it was multiplied by the reduced chi2.
+    /// Whether bars weighted the residuals.
     pub weighted: bool,
+    /// Origin of uncertainties and covariance. Of independent points these are `(J^T W J)^-1` if weighted; otherwise it was
+    /// multiplied by the reduced chi2.
+    pub uncertainties: Uncertainties,
     /// Number of iterations.
     pub iterations: usize,
     /// Lags that were fitted, of each curve, in seconds.
@@ -91,12 +134,23 @@ impl Fitted {
     pub fn reduced_chi2(&self) -> f64 {
         self.chi2 / self.degrees as f64
     }
+
+    /// Sentence about a reduced chi2 that is far from 1, if it is.
+    pub fn doubt(&self) -> Option<String> {
+        let [low, high] = FAR;
+        let chi2 = self.reduced_chi2();
+        let why = match chi2 {
+            _ if !self.weighted || (low..=high).contains(&chi2) => return None,
+            chi2 if chi2 < low => "error bars are longer than the scatter of the points",
+            _ => "the model does not describe the curve, or error bars are too short",
+        };
+        Some(format!("reduced chi2 of {chi2:.3e}, expected about 1: {why}"))
+    }
 }
 
-/// Points, and where each curve's parameters are among all.
-struct Problem<'a> {
+/// Parameters of a fit of some curves, and where each curve's are among all.
+struct Layout {
     model: Model,
-    curves: &'a [Vec<Point>],
     names: Vec<&'static str>,
     /// `[curve][parameter of the model]`.
     places: Vec<Vec<usize>>,
@@ -104,17 +158,88 @@ struct Problem<'a> {
     config: MPConfig,
 }
 
+/// A layout and the points of its curves.
+struct Problem<'a> {
+    layout: &'a Layout,
+    curves: &'a [Vec<Point>],
+}
+
+/// Values of all parameters, on their scales, where a fit ended.
+struct End {
+    values: Vec<f64>,
+    status: MPStatus,
+}
+
+impl End {
+    fn has_converged(&self) -> bool {
+        !matches!(self.status.success, MPSuccess::NotDone | MPSuccess::MaxIter)
+    }
+
+    /// Whether it is to be preferred to another one.
+    fn is_better(&self, than: &Self) -> bool {
+        self.status.best_norm < than.status.best_norm * (1.0 - 1e-9)
+    }
+}
+
+impl Layout {
+    /// Fits points from values on, which must be within bounds.
+    fn fit(&self, curves: &[Vec<Point>], mut values: Vec<f64>) -> Result<End> {
+        let mut iterations = 0;
+        for round in 1.. {
+            let status = Problem { layout: self, curves }.mpfit(&mut values);
+            let mut status = status.map_err(|error| {
+                Error::invalid(match error {
+                    MPError::NoFree => "no free parameter: expected one or more that are not fixed",
+                    MPError::Nan => {
+                        "the model is not finite on the way: expected other start values"
+                    }
+                    _ => "the fit cannot begin: expected start values within their bounds",
+                })
+            })?;
+            iterations += status.n_iter;
+            status.n_iter = iterations;
+            let end = End { values, status };
+            if end.has_converged() || round == ROUNDS {
+                return Ok(end);
+            }
+            values = end.values;
+        }
+        unreachable!("the last round returns")
+    }
+
+    /// Fits points from each of some places on; the least minimum, of several that are alike the first.
+    fn least(&self, curves: &[Vec<Point>], starts: &[Vec<f64>]) -> Result<End> {
+        let ends = starts.iter().map(|start| self.fit(curves, start.clone()));
+        let better = |best: Result<End>, end: Result<End>| match (best, end) {
+            (Ok(best), Ok(end)) => Ok(if end.is_better(&best) { end } else { best }),
+            (Err(_), Ok(end)) => Ok(end),
+            (best, Err(_)) => best,
+        };
+        let none = || Error::invalid("no place to begin: expected a curve that decays");
+        let end = ends.reduce(better).ok_or_else(none)??;
+        if end.has_converged() {
+            return Ok(end);
+        }
+        Err(Error::invalid(format!(
+            "the fit has not converged after {} iterations: expected other start values or fewer free \
+             parameters",
+            end.status.n_iter
+        )))
+    }
+}
+
 impl Problem<'_> {
     /// Writes residuals, and gives each one's derivatives by the parameters that it depends on.
     fn residuals(&self, all: &[f64], found: &mut [f64], mut at: impl FnMut(usize, usize, f64)) {
+        let Layout { model, names, places, .. } = self.layout;
         let mut row = 0;
-        let mut derivatives = vec![0.0; self.names.len()];
-        for (points, places) in self.curves.iter().zip(&self.places) {
-            let values = places.iter().zip(&self.names);
+        let mut derivatives = vec![0.0; names.len()];
+        for (points, places) in self.curves.iter().zip(places) {
+            let values = places.iter().zip(names);
             let values: Vec<f64> =
                 values.map(|(&place, name)| scale(name).from(all[place])).collect();
             for point in points {
-                let g = self.model.evaluate(point.lag, &values, &mut derivatives);
+                let g = model.evaluate(point.lag, &values, &mut derivatives);
                 found[row] = (point.g - g) / point.error;
                 for (&place, derivative) in places.iter().zip(&derivatives) {
                     at(row, place, -derivative / point.error);
@@ -136,11 +261,11 @@ impl MPFitter for Problem<'_> {
     }
 
     fn config(&self) -> &MPConfig {
-        &self.config
+        &self.layout.config
     }
 
     fn parameters(&self) -> &[MPPar] {
-        &self.parameters
+        &self.layout.parameters
     }
 
     fn jacobian(
@@ -162,13 +287,70 @@ impl MPFitter for Problem<'_> {
 impl Fit {
     /// Fits all curves at once. Curves that share no parameter are better fitted one by one.
     ///
-    /// Points without a value or without a bar (NaN), at lag 0 or out of the range are left out.
+    /// The fit begins from several places, and the least minimum is taken. Points without a value or without a bar (NaN), at
+    /// lag 0 or out of the range are left out. Uncertainties are [`Uncertainties::Independent`].
     ///
     /// # Errors
     /// [`Error::Invalid`] when there is no curve, one has too few points, bars that are zero, negative or infinite,
     /// or nothing that decays; when bars are there of some curves alone; when parameters cannot be told apart; when
     /// the fit does not converge.
     pub fn run(&self, curves: &[Curve]) -> Result<Fitted> {
+        let curves: Vec<&Curve> = curves.iter().collect();
+        Ok(self.whole(&curves, |_, _| true)?.fitted)
+    }
+
+    /// [`run`](Self::run) with uncertainties from blocks: the scatter of fits without one block of a recording after the other,
+    /// which knows that neighbouring lags are correlated. Points that such a curve lacks are left out.
+    ///
+    /// Nothing is stated ([`Uncertainties::Unstated`]) where a curve has less than [`LEAST_BLOCKS`] blocks.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run); [`Error::Invalid`] when curves without blocks have other points than the whole one, or curves
+    /// of one recording other blocks.
+    pub fn run_measured(&self, curves: &[Measured]) -> Result<Fitted> {
+        // Blocks of each recording.
+        let mut recordings: BTreeMap<usize, usize> = BTreeMap::new();
+        for Measured { curve, without, recording } in curves {
+            let (blocks, points) = without.dim();
+            let known = *recordings.entry(*recording).or_insert(blocks);
+            if known != blocks {
+                return Err(Error::invalid(format!(
+                    "curves of one recording without each of {known} and of {blocks} blocks: expected the same blocks"
+                )));
+            }
+            if blocks > 0 && points != curve.values.len() {
+                return Err(Error::invalid(format!(
+                    "{points} values without a block beside {} of the whole curve: expected as many",
+                    curve.values.len()
+                )));
+            }
+        }
+        let least = recordings.values().copied().min().unwrap_or_default();
+        let stated = least >= LEAST_BLOCKS;
+        let usable = |curve: usize, at: usize| {
+            !stated || curves[curve].without.column(at).iter().all(|g| g.is_finite())
+        };
+        let plain: Vec<&Curve> = curves.iter().map(|measured| &measured.curve).collect();
+        let mut whole = self.whole(&plain, usable)?;
+        let unstated = match least {
+            _ if stated => whole.jackknife(curves, &recordings).err(),
+            0 => Some("curves without each block are not there".to_owned()),
+            few => Some(format!("{few} blocks are too few, expected {LEAST_BLOCKS} or more")),
+        };
+        let mut fitted = whole.fitted;
+        fitted.uncertainties = match unstated {
+            None => Uncertainties::Blocks(least),
+            Some(reason) => {
+                fitted.parameters.iter_mut().for_each(|of| of.uncertainty = f64::NAN);
+                fitted.covariance.fill(0.0);
+                Uncertainties::Unstated(reason)
+            }
+        };
+        Ok(fitted)
+    }
+
+    /// Fits those points of curves that are usable.
+    fn whole(&self, curves: &[&Curve], usable: impl Fn(usize, usize) -> bool) -> Result<Whole> {
         if curves.is_empty() {
             return Err(Error::invalid("no curve: expected one or more"));
         }
@@ -180,113 +362,36 @@ impl Fit {
             )));
         }
         let weighted = self.weighted && with_bars > 0;
-        let points = curves.iter().map(|curve| self.points(curve, weighted));
-        let points = points.collect::<Result<Vec<_>>>()?;
-        let names = self.model.names();
-        let mut parameters: Vec<Parameter> = Vec::new();
-        let mut starts: Vec<Vec<f64>> = Vec::new();
-        let mut places = Vec::new();
-        for (curve, points) in points.iter().enumerate() {
-            if points.len() < 2 {
-                return Err(Error::invalid(format!(
-                    "curve {curve} has {} in the range of lags: expected 2 or more points",
-                    points.len()
-                )));
-            }
-            let found = start(self, points).ok_or_else(|| {
-                Error::invalid(
-                    "g(tau) does not decay: expected a curve above its value at long lags",
-                )
-            })?;
-            let mut own = Vec::new();
-            for (&name, value) in names.iter().zip(found) {
-                let shared = self.shared.contains(name);
-                let known = parameters.iter().position(|known| shared && known.name == name);
-                let place = known.unwrap_or(parameters.len());
-                if known.is_none() {
-                    let state =
-                        if self.fixed.contains_key(name) { State::Fixed } else { State::Free };
-                    let curve = (!shared).then_some(curve);
-                    let uncertainty = f64::NAN;
-                    parameters.push(Parameter { name, curve, value, uncertainty, state });
-                    starts.push(Vec::new());
-                }
-                starts[place].push(scale(name).into(value));
-                own.push(place);
-            }
-            places.push(own);
-        }
-        let mut values: Vec<f64> =
-            starts.iter().map(|of| of.iter().sum::<f64>() / of.len() as f64).collect();
-        let limits = |parameter: &Parameter| {
-            let (low, high) = self.bounds[parameter.name];
-            [low, high].map(|limit| scale(parameter.name).into(limit))
-        };
-        for (value, parameter) in values.iter_mut().zip(&parameters) {
-            let [low, high] = limits(parameter);
-            *value = value.clamp(low, high);
-        }
-        let bounded = parameters.iter().map(|parameter| {
-            let [limit_low, limit_up] = limits(parameter);
-            MPPar {
-                fixed: parameter.state == State::Fixed,
-                limited_low: true,
-                limited_up: true,
-                limit_low,
-                limit_up,
-                side: MPSide::User,
-                ..MPPar::new()
-            }
+        let points = curves.iter().enumerate().map(|(number, curve)| {
+            let mut points = self.points(curve, weighted)?;
+            points.retain(|point| usable(number, point.at));
+            Ok(points)
         });
-        let bounded: Vec<MPPar> = bounded.collect();
-        let count: usize = points.iter().map(Vec::len).sum();
-        let free = bounded.iter().filter(|parameter| !parameter.fixed).count();
-        if count <= free {
-            return Err(Error::invalid(format!(
-                "{count} points and {free} free parameters: expected more points than that"
-            )));
+        let points = points.collect::<Result<Vec<_>>>()?;
+        let (layout, mut parameters, starts) = self.layout(&points)?;
+        let mut end = layout.least(&points, &starts)?;
+        if let Some(values) = self.ordered(&layout, &end.values) {
+            end = layout.fit(&points, values)?;
         }
-        if count.saturating_mul(free) > MOST {
-            return Err(Error::invalid(format!(
-                "{count} points and {free} free parameters in one fit: expected a product of at most {MOST}"
-            )));
-        }
-        let mut problem = Problem {
-            model: self.model,
-            curves: &points,
-            names,
-            places,
-            parameters: bounded,
-            config: MPConfig { covtol: 1e-10, ..MPConfig::new() },
-        };
-        let status = problem.mpfit(&mut values).map_err(|error| {
-            Error::invalid(match error {
-                MPError::NoFree => "no free parameter: expected one or more that are not fixed",
-                MPError::Nan => "the model is not finite on the way: expected other start values",
-                _ => "the fit cannot begin: expected start values within their bounds",
-            })
-        })?;
-        if matches!(status.success, MPSuccess::NotDone | MPSuccess::MaxIter) {
-            return Err(Error::invalid(format!(
-                "the fit has not converged after {} iterations: expected other start values or fewer free \
-                 parameters",
-                status.n_iter
-            )));
-        }
-        let mut residuals = vec![0.0; count];
-        problem.residuals(&values, &mut residuals, |_, _, _| {});
+        let mut residuals = vec![0.0; points.iter().map(Vec::len).sum()];
+        Problem { layout: &layout, curves: &points }.residuals(
+            &end.values,
+            &mut residuals,
+            |_, _, _| {},
+        );
         let chi2: f64 = residuals.iter().map(|residual| residual * residual).sum();
-        let degrees = count - free;
+        let free = layout.parameters.iter().filter(|parameter| !parameter.fixed).count();
+        let degrees = residuals.len() - free;
         let scaled = if weighted { 1.0 } else { chi2 / degrees as f64 };
         for (place, parameter) in parameters.iter_mut().enumerate() {
             let scale = scale(parameter.name);
             if parameter.state == State::Fixed {
                 continue;
             }
-            parameter.value = scale.from(values[place]);
-            let limits = &problem.parameters[place];
-            let error = status.xerror[place];
-            if [limits.limit_low, limits.limit_up].contains(&values[place]) {
+            parameter.value = scale.from(end.values[place]);
+            let limits = &layout.parameters[place];
+            let error = end.status.xerror[place];
+            if [limits.limit_low, limits.limit_up].contains(&end.values[place]) {
                 parameter.state = State::AtBound;
             } else if error > 0.0 && error.is_finite() {
                 let by = if scale.is_logarithm() { parameter.value } else { 1.0 };
@@ -307,26 +412,149 @@ impl Fit {
             _ => 0.0,
         };
         let covariance = Array2::from_shape_fn((all, all), |(row, column)| {
-            status.covar[row * all + column] * by(row) * by(column) * scaled
+            end.status.covar[row * all + column] * by(row) * by(column) * scaled
         });
         let mut rest = residuals.as_slice();
-        let residuals = points.iter().map(|points| {
+        let of_curves = points.iter().map(|points| {
             let (own, after) = rest.split_at(points.len());
             rest = after;
             own.to_vec()
         });
-        Ok(Fitted {
+        let fitted = Fitted {
             model: self.model,
             covariance,
             chi2,
-            points: count,
+            points: points.iter().map(Vec::len).sum(),
             degrees,
             weighted,
-            iterations: status.n_iter,
-            residuals: residuals.collect(),
+            uncertainties: Uncertainties::Independent,
+            iterations: end.status.n_iter,
+            residuals: of_curves.collect(),
             lags: points.iter().map(|of| of.iter().map(|point| point.lag).collect()).collect(),
             parameters,
-        })
+        };
+        Ok(Whole { fitted, layout, points, values: end.values })
+    }
+
+    /// Parameters of a fit of some points, and the places from which it begins.
+    fn layout(&self, points: &[Vec<Point>]) -> Result<(Layout, Vec<Parameter>, Vec<Vec<f64>>)> {
+        let names = self.model.names();
+        let mut parameters: Vec<Parameter> = Vec::new();
+        let mut places = Vec::new();
+        let mut begins = Vec::new();
+        for (curve, points) in points.iter().enumerate() {
+            if points.len() < 2 {
+                return Err(Error::invalid(format!(
+                    "curve {curve} has {} in the range of lags: expected 2 or more points",
+                    points.len()
+                )));
+            }
+            let own = starts(self, points);
+            let first = own.first().ok_or_else(|| {
+                Error::invalid(
+                    "g(tau) does not decay: expected a curve above its value at long lags",
+                )
+            })?;
+            let places_of = names.iter().zip(first).map(|(&name, &value)| {
+                let shared = self.shared.contains(name);
+                let known = parameters.iter().position(|known| shared && known.name == name);
+                known.unwrap_or_else(|| {
+                    let state =
+                        if self.fixed.contains_key(name) { State::Fixed } else { State::Free };
+                    let (curve, uncertainty) = ((!shared).then_some(curve), f64::NAN);
+                    parameters.push(Parameter { name, curve, value, uncertainty, state });
+                    parameters.len() - 1
+                })
+            });
+            places.push(places_of.collect::<Vec<_>>());
+            begins.push(own);
+        }
+        let parameter = |parameter: &Parameter| {
+            let (low, high) = self.bounds[parameter.name];
+            let [limit_low, limit_up] = [low, high].map(|limit| scale(parameter.name).into(limit));
+            let fixed = parameter.state == State::Fixed;
+            MPPar {
+                fixed,
+                limited_low: !fixed,
+                limited_up: !fixed,
+                limit_low,
+                limit_up,
+                side: MPSide::User,
+                ..MPPar::new()
+            }
+        };
+        let bounded: Vec<MPPar> = parameters.iter().map(parameter).collect();
+        let count: usize = points.iter().map(Vec::len).sum();
+        let free = bounded.iter().filter(|parameter| !parameter.fixed).count();
+        if count <= free {
+            return Err(Error::invalid(format!(
+                "{count} points and {free} free parameters: expected more points than that"
+            )));
+        }
+        if count.saturating_mul(free) > MOST {
+            return Err(Error::invalid(format!(
+                "{count} points and {free} free parameters in one fit: expected a product of at most {MOST}"
+            )));
+        }
+        // The means of what curves suggest for a parameter that they share.
+        let most = begins.iter().map(Vec::len).max().unwrap_or_default();
+        let begin = |number: usize| {
+            let mut sums = vec![(0.0, 0.0); parameters.len()];
+            for (own, places) in begins.iter().zip(&places) {
+                let own = &own[number.min(own.len() - 1)];
+                for ((&place, &name), &value) in places.iter().zip(&names).zip(own) {
+                    sums[place].0 += scale(name).into(value);
+                    sums[place].1 += 1.0;
+                }
+            }
+            let bounded = sums.iter().zip(&bounded).map(|((sum, count), bounded)| {
+                let mean = sum / count;
+                if bounded.fixed { mean } else { mean.clamp(bounded.limit_low, bounded.limit_up) }
+            });
+            bounded.collect()
+        };
+        let begins = (0..most).map(begin).collect();
+        let layout = Layout {
+            model: self.model,
+            names,
+            places,
+            parameters: bounded,
+            config: MPConfig { covtol: 1e-10, ..MPConfig::new() },
+        };
+        Ok((layout, parameters, begins))
+    }
+
+    /// Values with the shorter time of two components first, which is the same curve; none where they are so, or where
+    /// components have conditions that tell them apart.
+    fn ordered(&self, layout: &Layout, values: &[f64]) -> Option<Vec<f64>> {
+        let names = ["tau1", "tau2", "fraction"];
+        let told = |name: &&str| {
+            let bounds = self.bounds[name];
+            let own = match *name {
+                "fraction" => bounds != (0.0, 1.0),
+                _ => bounds != self.bounds["tau1"],
+            };
+            own || self.fixed.contains_key(name)
+                || self.starts.contains_key(name)
+                || self.shared.contains(name)
+        };
+        if self.model.components != 2 || names.iter().any(told) {
+            return None;
+        }
+        let mut ordered = values.to_vec();
+        let mut changed = false;
+        for places in &layout.places {
+            let [first, second, fraction] = names.map(|name| {
+                let known = layout.names.iter().position(|known| *known == name);
+                places[known.expect("a model of two components")]
+            });
+            if ordered[first] > ordered[second] {
+                ordered.swap(first, second);
+                ordered[fraction] = 1.0 - ordered[fraction];
+                changed = true;
+            }
+        }
+        changed.then_some(ordered)
     }
 
     /// The points of a curve that are fitted.
@@ -355,9 +583,109 @@ impl Fit {
             if !(g.is_finite() && lag.is_finite()) {
                 return Err(Error::invalid(format!("g of {g} at lag {lag:e} s: expected numbers")));
             }
-            points.push(Point { lag, g, error });
+            points.push(Point { lag, g, error, at });
         }
         points.sort_by(|a, b| a.lag.total_cmp(&b.lag));
         Ok(points)
     }
+}
+
+/// A fit of whole curves, from which those without a block begin.
+struct Whole {
+    fitted: Fitted,
+    layout: Layout,
+    points: Vec<Vec<Point>>,
+    values: Vec<f64>,
+}
+
+impl Whole {
+    /// Takes covariance and uncertainties from the scatter of fits without one block after the other: of each recording
+    /// `(B - 1) / B` times the sum of products of deviations from their mean, and the sum over recordings, whose noise is
+    /// independent. `(B - 1) / (B - 3)` more, so that (estimate - truth) / uncertainty has a width of 1 although `B` blocks know
+    /// their scatter only so well.
+    ///
+    /// Bars that are those of the blocks are those of the other blocks in a fit without one: they are uncertain, too, and short
+    /// where the blocks agree by chance.
+    ///
+    /// # Errors
+    /// The reason why none can be stated: a fit without a block did not converge.
+    fn jackknife(
+        &mut self,
+        curves: &[Measured],
+        recordings: &BTreeMap<usize, usize>,
+    ) -> Result<(), String> {
+        let parameters = &mut self.fitted.parameters;
+        // A parameter at a bound stays there.
+        for (limits, parameter) in self.layout.parameters.iter_mut().zip(&*parameters) {
+            limits.fixed |= parameter.state == State::AtBound;
+        }
+        let all = parameters.len();
+        self.fitted.covariance = Array2::zeros((all, all));
+        if self.layout.parameters.iter().all(|parameter| parameter.fixed) {
+            return Ok(());
+        }
+        let (layout, points, values) = (&self.layout, &self.points, &self.values);
+        let weighted = self.fitted.weighted;
+        for (&recording, &blocks) in recordings {
+            let count = blocks as f64;
+            let without = |block: usize| {
+                let curves = points.iter().zip(curves).map(|(points, measured)| {
+                    let mut points = points.clone();
+                    if measured.recording == recording {
+                        for point in &mut points {
+                            if weighted {
+                                point.error *= error_without(measured, point, block);
+                            }
+                            point.g = measured.without[[block, point.at]];
+                        }
+                    }
+                    points
+                });
+                let end = layout.fit(&curves.collect::<Vec<_>>(), values.clone());
+                let end = end.ok().filter(End::has_converged);
+                let end =
+                    end.ok_or_else(|| format!("the fit without block {block} did not converge"))?;
+                let found = end.values.iter().zip(&*parameters);
+                Ok(found.map(|(value, of)| scale(of.name).from(*value)).collect::<Vec<_>>())
+            };
+            let found = (0..blocks).into_par_iter().map(without);
+            let found: Vec<Vec<f64>> = found.collect::<Result<_, String>>()?;
+            // Student's distribution of B - 1 degrees of freedom is wider than the normal one.
+            let wider = (count - 1.0) / (count - 3.0);
+            let mean = |place: usize| found.iter().map(|values| values[place]).sum::<f64>() / count;
+            let means: Vec<f64> = (0..all).map(mean).collect();
+            for ((row, column), sum) in self.fitted.covariance.indexed_iter_mut() {
+                let product = |values: &Vec<f64>| {
+                    (values[row] - means[row]) * (values[column] - means[column])
+                };
+                *sum += wider * (count - 1.0) / count * found.iter().map(product).sum::<f64>();
+            }
+        }
+        for (place, parameter) in parameters.iter_mut().enumerate() {
+            if parameter.state == State::Free {
+                parameter.uncertainty = self.fitted.covariance[[place, place]].sqrt();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Error bar of a point without a block, by that of all blocks; 1 where the bar is not that of the blocks.
+fn error_without(measured: &Measured, point: &Point, block: usize) -> f64 {
+    let column = measured.without.column(point.at);
+    let count = column.len() as f64;
+    // Values of the blocks by themselves, less that of all.
+    let own = |without: f64| (count - 1.0) * (point.g - without);
+    let sums = |(sum, squares): (f64, f64), value: f64| (sum + value, squares + value * value);
+    let (sum, squares) = column.iter().map(|&without| own(without)).fold((0.0, 0.0), sums);
+    let error = |sum: f64, squares: f64, count: f64| {
+        ((squares - sum * sum / count) / (count * (count - 1.0))).sqrt()
+    };
+    let all = error(sum, squares, count);
+    let left = own(column[block]);
+    let rest = error(sum - left, squares - left * left, count - 1.0);
+    // A bar that few blocks make may be 0 without one of them.
+    let ratio = rest / all;
+    let known = (point.error / all - 1.0).abs() < ALIKE && ratio > ALIKE && ratio.is_finite();
+    if known { ratio } else { 1.0 }
 }

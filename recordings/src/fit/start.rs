@@ -1,96 +1,209 @@
 //! Start values, found from a curve itself.
 
-use super::{conditions::Fit, solve::Point};
+use super::{conditions::Fit, model::diffusion, solve::Point};
 
 /// Times of the grid, at most.
 const TIMES: usize = 14;
 
-/// Values of the model's parameters, in its order, of the least sum of squares on a grid of its times and shares;
-/// `1/n` and the offset, which the model is linear in, are solved for. Nothing where no place of the grid has a
-/// positive `n`.
-pub(super) fn start(fit: &Fit, points: &[Point]) -> Option<Vec<f64>> {
+/// Starts of a fit, at most.
+const STARTS: usize = 10;
+
+/// Places of the grid by which a time of two starts differs, at least.
+const APART: usize = 2;
+
+/// A place of the grid.
+struct Place {
+    /// Sum of squared residuals with the best `1/n` and offset.
+    squares: f64,
+    /// Number of each parameter's candidate.
+    digits: Vec<usize>,
+    n: f64,
+    offset: f64,
+}
+
+/// Values of the model's parameters, in its order, from which fits begin: places of a grid of times, shares and `kappa` with
+/// the least sums of squares, apart from each other, the best first. `1/n` and the offset, which the model is linear in, are
+/// solved for. Nothing where no place of the grid has a positive `n`.
+pub(super) fn starts(fit: &Fit, points: &[Point]) -> Vec<Vec<f64>> {
     let names = fit.model.names();
-    let (first, last) = (points.first()?.lag, points.last()?.lag);
-    let time = |k: usize| first * (last / first).powf(k as f64 / (TIMES - 1) as f64);
+    let candidates = candidates(fit, &names, points);
+    let mut places = places(fit, &names, &candidates, points);
+    places.sort_by(|a, b| a.squares.total_cmp(&b.squares));
+    let apart = |a: &Place, b: &Place| {
+        names.iter().zip(a.digits.iter().zip(&b.digits)).any(|(name, (a, b))| {
+            a.abs_diff(*b)
+                >= if is_time(name) {
+                    APART
+                } else if *name == "kappa" {
+                    1
+                } else {
+                    usize::MAX
+                }
+        })
+    };
+    let mut chosen: Vec<Place> = Vec::new();
+    for place in places {
+        if chosen.len() == STARTS {
+            break;
+        }
+        if chosen.iter().all(|known| apart(known, &place)) {
+            chosen.push(place);
+        }
+    }
+    let values = chosen.iter().map(|place| {
+        let values = names.iter().zip(&candidates).zip(&place.digits);
+        let values = values.map(|((&name, candidates), &digit)| match name {
+            "n" => place.n,
+            "offset" => place.offset,
+            _ => candidates[digit],
+        });
+        values.collect()
+    });
+    values.collect()
+}
+
+fn is_time(name: &str) -> bool {
+    matches!(name, "tau" | "tau1" | "tau2" | "triplet_time")
+}
+
+/// Values of each parameter that are tried.
+fn candidates(fit: &Fit, names: &[&'static str], points: &[Point]) -> Vec<Vec<f64>> {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else {
+        return vec![Vec::new(); names.len()];
+    };
+    let time = |k: usize| first.lag * (last.lag / first.lag).powf(k as f64 / (TIMES - 1) as f64);
     let times: Vec<f64> = (0..TIMES).map(time).collect();
-    let given = |name| fit.fixed.get(name).or(fit.starts.get(name)).copied();
-    let candidates: Vec<Vec<f64>> = names
+    let of = |&name: &&'static str| {
+        if let Some(&fixed) = fit.fixed.get(name) {
+            return vec![fixed];
+        }
+        let mut values = match name {
+            name if is_time(name) => times.clone(),
+            "kappa" => vec![1.5, 3.0, 6.0, 20.0],
+            "fraction" => vec![0.25, 0.5, 0.75],
+            "triplet" => vec![0.15, 0.4],
+            // Solved for.
+            _ => vec![1.0],
+        };
+        let (low, high) = fit.bounds[name];
+        values.extend(fit.starts.get(name).filter(|_| !["n", "offset"].contains(&name)));
+        values.iter_mut().for_each(|value| *value = value.clamp(low, high));
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        values
+    };
+    names.iter().map(of).collect()
+}
+
+/// Places of the grid that have a positive `n`.
+fn places(
+    fit: &Fit,
+    names: &[&'static str],
+    candidates: &[Vec<f64>],
+    points: &[Point],
+) -> Vec<Place> {
+    let index = |name| names.iter().position(|known| *known == name);
+    let components: Vec<usize> = ["tau", "tau1", "tau2"].into_iter().filter_map(index).collect();
+    let [fraction, kappa, triplet, dark] =
+        ["fraction", "kappa", "triplet", "triplet_time"].map(index);
+    // Factors of the model at every point: `[component][kappa][time]` and `[triplet][time]`.
+    let kappas: Vec<Option<f64>> =
+        kappa.map_or(vec![None], |at| candidates[at].iter().copied().map(Some).collect());
+    let lags = || points.iter().map(|point| point.lag);
+    let terms: Vec<Vec<Vec<Vec<f64>>>> = components
         .iter()
-        .map(|&name| {
-            let grid = match name {
-                "tau" | "tau1" | "tau2" | "triplet_time" => times.clone(),
-                "fraction" => vec![0.25, 0.5, 0.75],
-                "triplet" => vec![0.15, 0.4],
-                // Solved for.
-                _ => vec![1.0],
+        .map(|&at| {
+            let times = |&kappa: &Option<f64>| {
+                let term = |&time: &f64| lags().map(|lag| diffusion(lag, time, kappa)).collect();
+                candidates[at].iter().map(term).collect()
             };
-            let (low, high) = fit.bounds[name];
-            given(name)
-                .map_or(grid, |value| vec![value])
-                .into_iter()
-                .map(|value| value.clamp(low, high))
-                .collect()
+            kappas.iter().map(times).collect()
         })
         .collect();
-    let index = |name| names.iter().position(|known| *known == name);
-    let ascending = |values: &[f64]| {
+    let odds = |triplet: f64| triplet / (1.0 - triplet);
+    let factors: Option<Vec<Vec<Vec<f64>>>> = triplet.zip(dark).map(|(triplet, dark)| {
+        let of = |&share: &f64| {
+            let factor =
+                |&time: &f64| lags().map(|lag| 1.0 + odds(share) * (-lag / time).exp()).collect();
+            candidates[dark].iter().map(factor).collect()
+        };
+        candidates[triplet].iter().map(of).collect()
+    });
+    let ascending = |digits: &[usize]| {
         let pair = |a, b| match (index(a), index(b)) {
-            (Some(a), Some(b)) if candidates[a].len() * candidates[b].len() > 1 => {
-                values[a] < values[b]
+            (Some(a), Some(b)) if candidates[a].len() > 1 && candidates[b].len() > 1 => {
+                candidates[a][digits[a]] < candidates[b][digits[b]]
             }
             _ => true,
         };
-        pair("tau1", "tau2") && pair("triplet_time", "tau") && pair("triplet_time", "tau1")
+        pair("tau1", "tau2")
     };
-    let offset = index("offset")?;
-    let [known_n, known_offset] = ["n", "offset"].map(given);
-    let mut best: Option<(f64, Vec<f64>)> = None;
+    let mut found = Vec::new();
+    let mut shape = vec![0.0; points.len()];
     let mut digits = vec![0; names.len()];
     loop {
-        let mut values: Vec<f64> =
-            digits.iter().zip(&candidates).map(|(&digit, of)| of[digit]).collect();
-        if ascending(&values) {
-            (values[0], values[offset]) = (1.0, 0.0);
-            // Weighted sums of the normal equations of g = offset + a s.
-            let mut sums = [0.0; 5];
-            let shape: Vec<f64> =
-                points.iter().map(|point| fit.model.g(point.lag, &values)).collect();
-            for (point, s) in points.iter().zip(&shape) {
-                let w = point.error.powi(-2);
-                let terms = [1.0, *s, s * s, point.g, s * point.g];
-                sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += w * term);
-            }
-            let [w, s, ss, g, sg] = sums;
-            let level = |a: f64| (g - a * s) / w;
-            let (a, o) = match (known_n, known_offset) {
-                (Some(n), Some(o)) => (1.0 / n, o),
-                (Some(n), None) => (1.0 / n, level(1.0 / n)),
-                (None, Some(o)) => ((sg - o * s) / ss, o),
-                (None, None) => {
-                    let a = (w * sg - s * g) / (w * ss - s * s);
-                    (a, level(a))
+        if ascending(&digits) {
+            let kappa = kappa.map_or(0, |at| digits[at]);
+            let term = |k: usize| &terms[k][kappa][digits[components[k]]];
+            match fraction {
+                None => shape.copy_from_slice(term(0)),
+                Some(at) => {
+                    let share = candidates[at][digits[at]];
+                    let pairs = shape.iter_mut().zip(term(0).iter().zip(term(1)));
+                    pairs.for_each(|(s, (a, b))| *s = share * a + (1.0 - share) * b);
                 }
-            };
-            let squares = points.iter().zip(&shape);
-            let squares: f64 = squares.map(|(p, s)| ((p.g - o - a * s) / p.error).powi(2)).sum();
-            let ([low, high], [least, most]) = (
-                [fit.bounds["n"].0, fit.bounds["n"].1],
-                [fit.bounds["offset"].0, fit.bounds["offset"].1],
-            );
-            if a > 0.0 && best.as_ref().is_none_or(|best| squares < best.0) {
-                (values[0], values[offset]) = ((1.0 / a).clamp(low, high), o.clamp(least, most));
-                best = Some((squares, values));
+            }
+            if let (Some(factors), Some(triplet), Some(dark)) = (&factors, triplet, dark) {
+                let factor = &factors[digits[triplet]][digits[dark]];
+                shape.iter_mut().zip(factor).for_each(|(s, factor)| *s *= factor);
+            }
+            if let Some((squares, n, offset)) = amplitude(fit, points, &shape) {
+                found.push(Place { squares, digits: digits.clone(), n, offset });
             }
         }
         // The next place of the grid.
         let mut place = 0;
-        while place < digits.len() && digits[place] + 1 == candidates[place].len() {
+        while place < digits.len() && digits[place] + 1 >= candidates[place].len() {
             digits[place] = 0;
             place += 1;
         }
         match digits.get_mut(place) {
-            None => return best.map(|best| best.1),
+            None => return found,
             Some(digit) => *digit += 1,
         }
     }
+}
+
+/// Least sum of squares of `g = offset + shape / n`, with its `n` and offset, which are within their bounds.
+fn amplitude(fit: &Fit, points: &[Point], shape: &[f64]) -> Option<(f64, f64, f64)> {
+    // Weighted sums of the normal equations of g = offset + a s.
+    let mut sums = [0.0; 5];
+    for (point, s) in points.iter().zip(shape) {
+        let w = point.error.powi(-2);
+        let terms = [1.0, *s, s * s, point.g, s * point.g];
+        sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += w * term);
+    }
+    let [w, s, ss, g, sg] = sums;
+    let level = |a: f64| (g - a * s) / w;
+    let [n, offset] = ["n", "offset"].map(|name| fit.fixed.get(name).copied());
+    let (a, o) = match (n, offset) {
+        (Some(n), Some(o)) => (1.0 / n, o),
+        (Some(n), None) => (1.0 / n, level(1.0 / n)),
+        (None, Some(o)) => ((sg - o * s) / ss, o),
+        (None, None) => {
+            let a = (w * sg - s * g) / (w * ss - s * s);
+            (a, level(a))
+        }
+    };
+    if !(a > 0.0 && o.is_finite()) {
+        return None;
+    }
+    let clamped = |name, value: f64| match fit.fixed.get(name) {
+        Some(_) => value,
+        None => value.clamp(fit.bounds[name].0, fit.bounds[name].1),
+    };
+    let (n, offset) = (clamped("n", 1.0 / a), clamped("offset", o));
+    let squares = points.iter().zip(shape);
+    let squares: f64 = squares.map(|(p, s)| ((p.g - offset - s / n) / p.error).powi(2)).sum();
+    squares.is_finite().then_some((squares, n, offset))
 }

@@ -109,11 +109,12 @@ pub(super) fn header(input: &mut Input, length: u64) -> Result<Found> {
     };
     fields = read(fixed)?;
     // From the end of a HydraHarp's header: that of the inputs before it depends on their number.
-    let (rate, words, records) = if pico {
-        (fields.whole(704), fields.whole(724), u64::from(fields.whole(720)))
+    let (rate, elapsed, words, records) = if pico {
+        let records = u64::from(fields.whole(720));
+        (fields.whole(704), fields.whole(712), fields.whole(724), records)
     } else {
         let records = u64::from_le_bytes(fields.at(fixed - 8));
-        (fields.whole(fixed - 24), fields.whole(fixed - 12), records)
+        (fields.whole(fixed - 24), fields.whole(fixed - 20), fields.whole(fixed - 12), records)
     };
     if words > MOST_WORDS {
         return Err(fault(format!(
@@ -145,6 +146,8 @@ pub(super) fn header(input: &mut Input, length: u64) -> Result<Found> {
         microtime: Some(microtime),
         records: Some(records),
         created: None,
+        // Milliseconds after which it stopped.
+        acquisition: Some(f64::from(elapsed) / 1e3),
         end,
     })
 }

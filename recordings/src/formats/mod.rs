@@ -32,6 +32,7 @@ pub mod ptu;
 pub(crate) mod recognise;
 pub(crate) mod recording;
 pub mod sigproc;
+pub(crate) mod span;
 pub(crate) mod spc;
 pub(crate) mod threads;
 pub mod tttr;

@@ -4,7 +4,10 @@
 //! one detector none) and `nanotimes` (microtimes, where they were measured), one number a photon. Names and units are those
 //! of Photon-HDF5 0.5 (<https://photon-hdf5.readthedocs.io/en/latest/phdata.html>).
 
-use std::path::{Path, PathBuf};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 use corrust_host::{Error, Result, device};
 use rust_hdf5::{H5Dataset, H5File, ReadNumeric};
@@ -12,6 +15,7 @@ use rust_hdf5::{H5Dataset, H5File, ReadNumeric};
 use super::{
     hdf5::{guarded, stored},
     input::{HDF5, begins},
+    span::span,
 };
 use crate::photons::DETECTORS;
 
@@ -72,11 +76,20 @@ pub struct Header {
     pub microtime: Option<f64>,
     /// Units that microtimes are below, where the file says it.
     pub microtimes: Option<u64>,
+    /// Seconds of the acquisition, where the file tells it.
+    pub acquisition: Option<f64>,
     /// Numbers of the setup, with their names in the file.
     pub setup: Vec<(&'static str, u64)>,
 }
 
 impl Header {
+    /// Units of time of the measurement, on the file's clock: from the first event to the end of the acquisition, or to the end
+    /// of the last event where that is not told.
+    pub fn span(&self, survey: &Survey) -> Range<u64> {
+        // Rounded to 0.1 s by phconvert.
+        span(survey.first..survey.units, self.unit, self.acquisition, 0.1)
+    }
+
     /// Name of the format, with its version.
     pub fn format(&self) -> String {
         let version = self.version.iter().flat_map(|version| [" ", version]);
@@ -91,7 +104,9 @@ pub struct Survey {
     pub photons: Vec<u64>,
     /// Events of detectors that the file lists as none of photons.
     pub markers: u64,
-    /// Units of time that the photons span.
+    /// Units of time of the first event.
+    pub first: u64,
+    /// Units of time after the last event.
     pub units: u64,
 }
 
@@ -181,6 +196,10 @@ impl Reader {
             unit,
             microtime,
             microtimes: bins.transpose()?,
+            acquisition: match has("acquisition_duration") {
+                true => Some(scalar(path, &file, "acquisition_duration")?),
+                false => None,
+            },
             setup: setup.collect(),
         };
         let prefix = at("measurement_specs/detectors_specs/non_photon_id");
@@ -210,12 +229,15 @@ impl Reader {
     /// cannot be read.
     pub fn survey(&mut self) -> Result<Survey> {
         let records = self.header.records;
-        let mut survey = Survey { photons: Vec::new(), markers: 0, units: 0 };
+        let mut survey = Survey { photons: Vec::new(), markers: 0, first: 0, units: 0 };
         if records == 0 {
             return Ok(survey);
         }
         let (mut photon, mut last) = (0_u64, 0);
         while let Some(block) = self.timestamps.next(&self.path)? {
+            if photon == 0 {
+                survey.first = block.first().copied().unwrap_or_default();
+            }
             for &time in block {
                 if time < last {
                     let reason = format!(

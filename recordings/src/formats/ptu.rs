@@ -35,6 +35,8 @@ struct Tags {
     unit: Option<f64>,
     microtime: Option<f64>,
     created: Option<f64>,
+    /// Milliseconds.
+    acquisition: Option<u64>,
 }
 
 /// Reads the header.
@@ -70,7 +72,8 @@ pub(super) fn header(input: &mut Input, length: u64) -> Result<Found> {
         Timestamp::UNIX_EPOCH.checked_add(since).ok()
     });
     let (microtime, records) = (tags.microtime, tags.records);
-    Ok(Found { format: "PTU", kind, unit, microtime, records, created, end })
+    let acquisition = tags.acquisition.map(|milliseconds| milliseconds as f64 / 1e3);
+    Ok(Found { format: "PTU", kind, unit, microtime, records, created, acquisition, end })
 }
 
 /// Reads the tags, and returns where they end.
@@ -128,6 +131,7 @@ fn tags(input: &mut Input, length: u64) -> Result<(Tags, u64)> {
             b"TTResult_SyncRate" => found.sync_rate = Some(number).filter(|&rate| rate > 0),
             b"MeasDesc_GlobalResolution" => found.unit = Some(real),
             b"MeasDesc_Resolution" => found.microtime = Some(real),
+            b"TTResult_StopAfter" => found.acquisition = Some(number),
             b"File_CreatingTime" => found.created = Some(real),
             _ => {}
         }

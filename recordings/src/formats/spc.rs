@@ -145,6 +145,7 @@ pub(super) fn header(input: &mut Input, length: u64) -> Result<Found> {
         microtime,
         records: None,
         created: None,
+        acquisition: None,
         end: RECORD as u64,
     })
 }

@@ -17,7 +17,7 @@
 //!
 //! Other special records are markers, and in T2 the pulses of the sync input (channel 0).
 
-use std::{fmt, path::Path};
+use std::{fmt, ops::Range, path::Path};
 
 use corrust_host::{Error, Result, device};
 use jiff::Timestamp;
@@ -26,7 +26,9 @@ use rayon::prelude::*;
 use super::{
     harp,
     input::{Input, begins},
-    ptu, spc,
+    ptu,
+    span::span,
+    spc,
 };
 
 /// Bytes of a record.
@@ -297,10 +299,20 @@ pub struct Header {
     pub records: u64,
     /// When it was made, by the instrument's own clock.
     pub created: Option<Timestamp>,
+    /// Seconds of the acquisition, where the header tells it and all records are there.
+    pub acquisition: Option<f64>,
     /// Sentence about data that the file should have had and is read without.
     pub left_out: Option<String>,
     /// Byte at which records start.
     pub(crate) start: u64,
+}
+
+impl Header {
+    /// Units of time of the measurement, on the file's clock: from the first event to the end of the acquisition, or to the end
+    /// of the last event where that is not told.
+    pub fn span(&self, survey: &Survey) -> Range<u64> {
+        span(survey.first..survey.units, self.unit, self.acquisition, 1e-3)
+    }
 }
 
 /// A header as a parser of one of the formats finds it.
@@ -314,6 +326,8 @@ pub(super) struct Found {
     /// Number of records that it tells of.
     pub records: Option<u64>,
     pub created: Option<Timestamp>,
+    /// Seconds of the acquisition.
+    pub acquisition: Option<f64>,
     /// Byte after it.
     pub end: u64,
 }
@@ -329,7 +343,9 @@ pub struct Survey {
     pub each_marker: [u64; MARKERS],
     /// Records of overflow.
     pub overflows: u64,
-    /// Units of time that the file spans.
+    /// Units of time of the first photon, sync pulse or marker.
+    pub first: u64,
+    /// Units of time after the last one, or after the overflows behind it.
     pub units: u64,
 }
 
@@ -397,6 +413,7 @@ impl Reader {
                 .filter(|value| found.kind.has_microtimes() && positive(value)),
             records: said.min(there),
             created: found.created,
+            acquisition: found.acquisition.filter(|value| whole && positive(value)),
             left_out: (!whole).then(lacks),
             start: found.end,
         };
@@ -469,12 +486,13 @@ impl Reader {
                 counted.last = if overflow { 0 } else { W::time(word) + 1 };
             }
         }
-        let Counted { photons, markers, each_marker, overflows, units, last } = counted;
+        let Counted { photons, markers, each_marker, overflows, units, first, last } = counted;
         let units = u64::try_from(units + u128::from(last)).ok().filter(|&units| units < 1 << 63);
         let units = units.ok_or_else(|| {
             Error::file(self.path(), "times of more than 63 bits: expected a shorter measurement")
         })?;
-        Ok(Survey { photons, markers, each_marker, overflows, units })
+        let first = first.map_or(units, |first| first as u64);
+        Ok(Survey { photons, markers, each_marker, overflows, first, units })
     }
 }
 
@@ -524,6 +542,8 @@ struct Counted {
     overflows: u64,
     /// Units of time of the overflows.
     units: u128,
+    /// Units of time of the first event.
+    first: Option<u128>,
     last: u64,
 }
 
@@ -535,6 +555,7 @@ impl Default for Counted {
             each_marker: [0; MARKERS],
             overflows: 0,
             units: 0,
+            first: None,
             last: 0,
         }
     }
@@ -542,7 +563,7 @@ impl Default for Counted {
 
 impl Counted {
     fn of<W: Words>(bytes: &[u8]) -> Self {
-        let mut counted = Self::default();
+        let mut counted = Self { first: Self::first::<W>(bytes), ..Self::default() };
         for &word in bytes.as_chunks().0 {
             let word = u32::from_le_bytes(word);
             if !W::is_special(word) {
@@ -568,7 +589,29 @@ impl Counted {
         counted
     }
 
+    /// Units of time of the first photon, sync pulse or marker of some records.
+    fn first<W: Words>(bytes: &[u8]) -> Option<u128> {
+        let mut units = 0;
+        for &word in bytes.as_chunks().0 {
+            let word = u32::from_le_bytes(word);
+            if W::is_special(word) {
+                units += u128::from(W::before(word));
+                match W::event(word) {
+                    Event::Overflow(more) => {
+                        units += u128::from(more);
+                        continue;
+                    }
+                    Event::Invalid => continue,
+                    Event::Marker(_) | Event::Sync | Event::Photon => {}
+                }
+            }
+            return Some(units + u128::from(W::time(word)));
+        }
+        None
+    }
+
     fn and(mut self, other: Self) -> Self {
+        self.first = self.first.or(other.first.map(|first| self.units + first));
         self.photons.iter_mut().zip(other.photons).for_each(|(sum, count)| *sum += count);
         self.markers += other.markers;
         let each = self.each_marker.iter_mut().zip(other.each_marker);

@@ -15,6 +15,9 @@ use super::{check, pixels};
 /// Rows of a correlation, at most.
 const MOST_ROWS: usize = 1 << 20;
 
+/// Lags of a group that a stack of any length may have.
+const FEW_LAGS: usize = 64;
+
 /// Sums of a stack of frames, taken in one by one.
 pub struct PairCorrelation {
     plan: Autocorrelator,
@@ -28,16 +31,16 @@ pub struct PairCorrelation {
 }
 
 impl PairCorrelation {
-    /// Starts without frames of so many rows and columns. With `lines`, the rows of each frame are scans of one line, one
+    /// Starts without frames, of which `frames` come at most, of so many rows and columns. With `lines`, the rows of each frame are scans of one line, one
     /// after the other, otherwise frames are. `distance` columns lie between a pixel and its partner, to the right of it, or,
     /// below 0, to the left; 0 correlates pixels with themselves. Lags are those of `groups` groups of `lags` each, in
     /// frames or lines.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a distance that no two pixels have, more than a million pairs, and groups or lags that cannot be
-    /// computed; the device's own.
+    /// [`Error::Invalid`] for a distance that no two pixels have, more than a million pairs, more than 64 lags in a group that are
+    /// more than there are frames or lines, and groups or lags that cannot be computed; the device's own.
     pub fn new(
-        [height, width]: [usize; 2],
+        [frames, height, width]: [usize; 3],
         distance: isize,
         lines: bool,
         [groups, lags]: [usize; 2],
@@ -49,7 +52,16 @@ impl PairCorrelation {
                 "a distance of {distance} columns in {width}: expected less than there are"
             )));
         }
-        let sensors = if lines { width } else { pixels };
+        let (sensors, instants, what) = match lines {
+            true => (width, frames.saturating_mul(height), "lines"),
+            false => (pixels, frames, "frames"),
+        };
+        if lags > instants.max(FEW_LAGS) {
+            return Err(Error::invalid(format!(
+                "{lags} lags in a group of {instants} {what}: expected at most {}",
+                instants.max(FEW_LAGS)
+            )));
+        }
         let pairs: Vec<_> = (0..sensors)
             .filter_map(|pixel| {
                 let column =

@@ -152,7 +152,11 @@ pub fn patterns(
                 match (is_numpy, is_text) {
                     (true, _) => rows.extend(numpy(other, channels, microtimes)?),
                     (_, true) => rows.extend(csv(other, channels, microtimes)?),
-                    _ => rows.push(fitting(other, own, &decays(other, options, None)?)?),
+                    _ => {
+                        // Its clock is its own.
+                        let options = Options { start: None, ..options.clone() };
+                        rows.push(fitting(other, own, &decays(other, &options, None)?)?);
+                    }
                 }
             }
         }

@@ -25,7 +25,10 @@ pub(crate) mod trace;
 pub(crate) mod tttr;
 pub(crate) mod windows;
 
-use std::path::{Path, PathBuf};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 use corrust_host::{
     Error, Result,
@@ -72,6 +75,9 @@ pub struct Options {
     /// Numbers of two markers: photons count in whole instants after the first and before the next of the second one.
     /// A last sensor then has 1 in each such instant and 0 elsewhere.
     pub between: Option<[usize; 2]>,
+    /// Seconds of the file's clock at which the first instant begins; by default those of the first event. Photons before are
+    /// left out.
+    pub start: Option<f64>,
     /// Seconds of a unit of arrival times in NumPy files, which do not say.
     pub unit: Option<f64>,
     /// Which spot of a Photon-HDF5 file; none where there is one.
@@ -229,9 +235,14 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
     }
     let dwell = options.dwell.unwrap_or(DWELL);
     let no_times = "has counts, no arrival times: expected no --unit";
+    let no_start = || match options.start {
+        None => Ok(()),
+        Some(_) => Err(Error::file(first, "has counts, no arrival times: expected no --start")),
+    };
     if begins(first, HDF5)? {
         lone("counts")?;
         no_unit(no_times)?;
+        no_start()?;
         #[cfg(not(feature = "hdf5"))]
         return refuse("is HDF5: expected a build of corrust with the feature hdf5");
         #[cfg(feature = "hdf5")]
@@ -253,6 +264,7 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
     }
     lone("counts")?;
     no_unit(no_times)?;
+    no_start()?;
     let kept = counts::Kept::open(reader, dwell)?;
     let sensors = numbered("sensor", kept.shape().sensors)?;
     counts(kept, sensors, false, false)
@@ -268,6 +280,33 @@ fn dwell_units(path: &Path, seconds: f64, unit: f64) -> Result<u64> {
         ));
     }
     Ok(units as u64)
+}
+
+/// First unit of time of a recording whose events take a span of its clock, and its whole instants of so many units.
+fn begin(
+    path: &Path,
+    span: Range<u64>,
+    unit: f64,
+    dwell: u64,
+    options: &Options,
+) -> Result<(u64, u64)> {
+    let origin = match options.start {
+        None => span.start,
+        Some(seconds) => {
+            let units = (seconds / unit).round();
+            if !(0.0..span.end as f64).contains(&units) {
+                return Err(Error::file(
+                    path,
+                    format!(
+                        "a start at {seconds:e} s: expected one of 0 s to the end of its times, {:e} s",
+                        span.end as f64 * unit
+                    ),
+                ));
+            }
+            units as u64
+        }
+    };
+    Ok((origin, whole_instants(path, span.end - origin.min(span.end), dwell, unit)?))
 }
 
 /// Whole instants in so many units.

@@ -5,12 +5,11 @@ use std::path::Path;
 use corrust_host::{Error, Result, device, samples::CountShape};
 
 use super::{
-    Arrived, DWELL, Gate, Microtimes, Options,
+    Arrived, DWELL, Gate, Microtimes, Options, begin,
     bins::{Bins, Lists, Sink, Stretch},
     chosen_channels, dwell_units,
     gates::{Place, Units, gate_units, place, sensor_names, shown},
     source::Source,
-    whole_instants,
 };
 use crate::formats::{
     Block,
@@ -28,6 +27,8 @@ pub(super) struct Photons {
     units: Vec<Units>,
     /// Units of an instant.
     dwell: u64,
+    /// Units at which the first instant begins.
+    origin: u64,
     instants: u64,
     /// Whether microtimes are read along.
     micro: bool,
@@ -61,7 +62,7 @@ impl Photons {
         let all = numbers.filter(|&detector| survey.photons[detector] > 0).collect();
         let name = |channel: usize| channel.to_string();
         let channels = chosen_channels(path, &survey.photons, &options.channels, all, name)?;
-        let instants = whole_instants(path, survey.units, dwell, header.unit)?;
+        let (origin, instants) = begin(path, header.span(&survey), header.unit, dwell, options)?;
         let mut places = device::zeros(survey.photons.len())?;
         place(&mut places, &channels, units.len())?;
         let photons = channels.iter().map(|&channel| survey.photons[channel]).sum();
@@ -73,6 +74,7 @@ impl Photons {
             places,
             units,
             dwell,
+            origin,
             instants,
             micro: false,
             taken: 0,
@@ -124,11 +126,17 @@ impl Photons {
                     );
                     return Err(Error::file(&path, reason));
                 }
-                if time >= sink.stretch().end {
+                let since = time.checked_sub(self.origin);
+                if since.is_some_and(|since| since >= sink.stretch().end) {
                     end = true;
                     break;
                 }
                 self.last = time;
+                // Photons before the first instant have no place.
+                let Some(time) = since else {
+                    done += 1;
+                    continue;
+                };
                 let channel =
                     channels.as_ref().map_or(0, |column| column.block()[*detectors + done]);
                 let Place { sensor, wanted } =

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use corrust_host::{Error, Result, samples::CountShape};
 
 use super::{
-    Arrived, DWELL, Options,
+    Arrived, DWELL, Options, begin,
     bins::{Bins, Lists, Sink, Stretch},
     dwell_units,
     source::Source,
-    whole_instants,
 };
 use crate::formats::{
     Block,
@@ -31,6 +30,8 @@ pub(super) struct Times {
 /// A file of arrival times.
 struct Channel {
     reader: Reader,
+    /// Units at which the first instant begins.
+    origin: u64,
     photons: usize,
     /// Times that wait, from `used` on; the file's next one comes after them.
     times: Vec<u64>,
@@ -53,20 +54,23 @@ impl Times {
             readers.push(Reader::open(path)?);
         }
         let dwell = dwell_units(&path, options.dwell.unwrap_or(DWELL), unit)?;
-        let (mut channels, mut units) = (Vec::with_capacity(readers.len()), 0);
+        let (mut channels, mut span) = (Vec::with_capacity(readers.len()), u64::MAX..0);
         for mut reader in readers {
             reader.expect(Dtype::Uint64, &["photon"])?;
             let photons = reader.shape()[0];
             let mut bytes = [0; 8];
+            reader.read_at(0, &mut bytes)?;
+            let first = u64::from_le_bytes(bytes);
             reader.read_at(photons as u64 - 1, &mut bytes)?;
             let last = u64::from_le_bytes(bytes);
             if last >= 1 << 63 {
                 let reason = format!("arrival time {last}: expected times below 2^63");
                 return Err(Error::file(reader.path(), reason));
             }
-            units = units.max(last + 1);
+            span = span.start.min(first)..span.end.max(last + 1);
             channels.push(Channel {
                 reader,
+                origin: 0,
                 photons,
                 times: Vec::new(),
                 used: 0,
@@ -74,7 +78,10 @@ impl Times {
                 last: 0,
             });
         }
-        let instants = whole_instants(&path, units, dwell, unit)?;
+        // A file that runs backwards is refused when it is read.
+        span.start = span.start.min(span.end);
+        let (origin, instants) = begin(&path, span, unit, dwell, options)?;
+        channels.iter_mut().for_each(|channel: &mut Channel| channel.origin = origin);
         Ok(Self { channels, unit, dwell, instants })
     }
 }
@@ -93,10 +100,14 @@ impl Channel {
                     );
                     return Err(Error::file(self.reader.path(), reason));
                 }
-                if time >= sink.stretch().end {
+                let since = time.checked_sub(self.origin);
+                if since.is_some_and(|since| since >= sink.stretch().end) {
                     return Ok(());
                 }
                 self.last = time;
+                self.used += 1;
+                // Photons before the first instant have no place.
+                let Some(time) = since else { continue };
                 if !sink.add(sink.place(time), sensor, 0, true) {
                     let reason = format!(
                         "more than {} photons in instant {}: expected a shorter dwell time",
@@ -105,7 +116,6 @@ impl Channel {
                     );
                     return Err(Error::file(self.reader.path(), reason));
                 }
-                self.used += 1;
             }
             let count = READ.min(self.photons - self.next);
             if count == 0 {

@@ -5,12 +5,11 @@ use std::path::Path;
 use corrust_host::{Error, Result, samples::CountShape};
 
 use super::{
-    Arrived, DWELL, Gate, Microtimes, Options,
+    Arrived, DWELL, Gate, Microtimes, Options, begin,
     bins::{Bins, Lists, Sink, Stretch},
     chosen_channels, dwell_units,
     gates::{Place, Units, gate_units, place, sensor_names, shown},
     source::Source,
-    whole_instants,
     windows::Windows,
 };
 use crate::{
@@ -53,6 +52,8 @@ pub(super) struct Photons {
 /// Time in a file.
 #[derive(Clone, Copy, Default)]
 struct Clock {
+    /// Units at which the first instant begins.
+    origin: u64,
     /// Units of all overflows.
     base: u64,
     /// Time of the last photon or marker.
@@ -81,13 +82,15 @@ impl Photons {
         let all = survey.channels();
         let channels =
             chosen_channels(path, &survey.photons, &options.channels, all, channel_name)?;
-        let instants = whole_instants(path, survey.units, dwell, header.unit)?;
+        let (origin, instants) = begin(path, header.span(&survey), header.unit, dwell, options)?;
         let mut places = [Place::default(); CHANNELS];
         place(&mut places, &channels, units.len())?;
         let windows = match options.between {
             Some(markers) => {
                 check_markers(path, &survey, markers)?;
-                let stretches = reader.between(markers, &survey)?;
+                let mut stretches = reader.between(markers, &survey)?;
+                let since = |time: &mut u64| *time = time.saturating_sub(origin);
+                stretches.as_flattened_mut().iter_mut().for_each(since);
                 let windows = Windows::new(&stretches, dwell, instants);
                 Some(windows.map_err(|error| Error::file(path, error.to_string()))?)
             }
@@ -104,7 +107,7 @@ impl Photons {
             units,
             dwell,
             instants,
-            clock: Clock::default(),
+            clock: Clock { origin, ..Clock::default() },
             records: Vec::new(),
             used: 0,
             next: 0,
@@ -214,7 +217,7 @@ fn take<W: Words, const GATED: bool>(
 ) -> (usize, Stop) {
     let Wanted { places, gates, open } = wanted;
     // Kept in registers.
-    let Clock { mut base, mut last } = *clock;
+    let Clock { origin, mut base, mut last } = *clock;
     let end = sink.stretch().end;
     let words: &[[u8; RECORD]] = records.as_chunks().0;
     let mut stop = Stop::Empty;
@@ -245,14 +248,19 @@ fn take<W: Words, const GATED: bool>(
             (used, stop) = (index, Stop::Backwards(time));
             break;
         }
-        if time >= end {
+        // Photons before the first instant are not wanted, and have no place.
+        let Some(since) = time.checked_sub(origin) else {
+            (last, base) = (time, base + before);
+            continue;
+        };
+        if since >= end {
             (used, stop) = (index, Stop::Beyond);
             break;
         }
         last = time;
         let Place { sensor, wanted } = places[channel];
-        let wanted = wanted & open.has(time);
-        let (place, sensor) = (sink.place(time), usize::from(sensor));
+        let wanted = wanted & open.has(since);
+        let (place, sensor) = (sink.place(since), usize::from(sensor));
         let microtime = W::microtime(word);
         let full = if GATED {
             (sensor..).zip(gates).find_map(|(sensor, gate)| {
@@ -263,12 +271,12 @@ fn take<W: Words, const GATED: bool>(
             (!sink.add(place, sensor, microtime, wanted)).then_some(sensor)
         };
         if let Some(sensor) = full {
-            (used, stop) = (index, Stop::Full(time, sensor));
+            (used, stop) = (index, Stop::Full(since, sensor));
             break;
         }
         base += before;
     }
-    *clock = Clock { base, last };
+    *clock = Clock { origin, base, last };
     (used, stop)
 }
 

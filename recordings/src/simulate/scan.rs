@@ -94,7 +94,7 @@ impl Scan {
     /// Sides of the box: across columns, rows, and along the axis.
     fn sides(&self) -> [f64; 3] {
         let along = |pixels: usize| pixels as f64 * self.pixel + MARGIN;
-        [along(self.columns), along(self.rows), self.diffusion.sides()[2]]
+        [along(self.columns), along(self.rows), self.diffusion.depth()]
     }
 
     /// Molecules in the box.

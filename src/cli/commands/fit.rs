@@ -5,8 +5,7 @@ use std::{fmt::Write as _, path::PathBuf};
 use clap::ValueEnum;
 use corrust::{
     Error, Result,
-    autocorrelate::Curve,
-    fit::{Fit, Fitted, Model, Parameter, State},
+    fit::{Fit, Fitted, Measured, Model, Parameter, State, Uncertainties},
     format::PartialFile,
 };
 use serde_json::{Value, json};
@@ -21,7 +20,8 @@ use crate::cli::terminal::say::{say, warn};
 /// Fit models of diffusion to correlation curves (FCS): values with uncertainties
 ///
 /// g(tau) = offset + 1/n (1 + T/(1-T) exp(-tau/tau_T)) sum_k f_k (1 + tau/tau_k)^-1 (1 + tau/(kappa^2 tau_k))^-1/2,
-/// by Levenberg-Marquardt with the curves' error bars as weights. Parameters: n; tau, or tau1, tau2 and fraction
+/// by Levenberg-Marquardt from several starts, with the curves' error bars as weights; uncertainties are the scatter of fits
+/// without one block of the recording after the other. Parameters: n; tau, or tau1, tau2 and fraction
 /// (f_1) of two components; kappa (3d), fixed at 5 unless given; triplet (T) and triplet_time (tau_T); offset, fixed
 /// at 1 unless --offset.
 #[derive(Debug, clap::Args)]
@@ -45,10 +45,10 @@ pub struct Args {
     /// Hold a parameter at a value, as kappa=4.2 or tau=50us; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     fix: Vec<(String, f64)>,
-    /// Begin a parameter at a value; frees kappa; may be repeated
+    /// Begin a parameter at a value, too, beside those that the curve suggests; frees kappa; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     start: Vec<(String, f64)>,
-    /// Keep a parameter within bounds, as tau=10us..1ms; may be repeated
+    /// Keep a parameter within bounds, as tau=10us..1ms or kappa=0.5..10; may be repeated [default: kappa from 1 on]
     #[arg(long, value_name = "NAME=LOW..HIGH", value_parser = bounds)]
     bound: Vec<(String, f64, f64)>,
     /// Give all curves one value of a parameter; may be repeated
@@ -63,6 +63,10 @@ pub struct Args {
     /// Take all lags alike, whatever their bars
     #[arg(long)]
     unweighted: bool,
+    /// State uncertainties that take errors of lags as independent of each other, as of made curves; those of measured curves
+    /// are not, and come from columns of autocorrelate --blocks
+    #[arg(long)]
+    independent: bool,
     /// Radius of the focus (1/e^2), as 0.25um: prints diffusion constants, D = waist^2 / (4 tau)
     #[arg(long, value_name = "LENGTH")]
     waist: Option<Micrometres>,
@@ -126,7 +130,7 @@ fn bounds(text: &str) -> Result<(String, f64, f64), String> {
 struct Named {
     file: String,
     name: String,
-    curve: Curve,
+    measured: Measured,
 }
 
 /// A line of the table.
@@ -150,14 +154,38 @@ impl Args {
         let each = if self.share.is_empty() { 1 } else { curves.len() };
         let mut fits: Vec<Fitted> = Vec::new();
         for together in curves.chunks(each) {
-            let own: Vec<Curve> = together.iter().map(|of| of.curve.clone()).collect();
-            let fitted = fit.run(&own).map_err(|error| {
+            let found = match self.independent {
+                true => {
+                    let own = together.iter().map(|of| of.measured.curve.clone());
+                    fit.run(&own.collect::<Vec<_>>())
+                }
+                false => {
+                    let own = together.iter().map(|of| of.measured.clone());
+                    fit.run_measured(&own.collect::<Vec<_>>())
+                }
+            };
+            let fitted = found.map_err(|error| {
                 Error::file(&together[0].file, format!("{}: {error}", together[0].name))
             })?;
             fits.push(fitted);
         }
         if fits.iter().any(|fitted| !fitted.weighted) && !self.unweighted {
-            warn("no error bars: all lags weigh alike, and the residuals scale the uncertainties");
+            warn("no error bars: all lags weigh alike");
+        }
+        let unstated = fits.iter().find_map(|fitted| match &fitted.uncertainties {
+            Uncertainties::Unstated(reason) => Some(reason),
+            Uncertainties::Independent | Uncertainties::Blocks(_) => None,
+        });
+        if let Some(reason) = unstated {
+            warn(format_args!(
+                "no uncertainties: {reason}; expected a table of autocorrelate --blocks 20, or --independent where errors of \
+                 lags are independent"
+            ));
+        }
+        for (together, fitted) in curves.chunks(each).zip(&fits) {
+            if let Some(doubt) = fitted.doubt() {
+                warn(format_args!("{} {}: {doubt}", together[0].file, together[0].name));
+            }
         }
         for (index, named) in curves.iter().enumerate() {
             let fitted = &fits[index / each];
@@ -175,10 +203,16 @@ impl Args {
             }
             if index % each == each - 1 {
                 say(format_args!(
-                    "  reduced chi2 {:.3}, {} degrees of freedom, {}",
+                    "  reduced chi2 {:.3}, {} degrees of freedom, {}{}",
                     fitted.reduced_chi2(),
                     fitted.degrees,
-                    count(fitted.iterations, "iteration")
+                    count(fitted.iterations, "iteration"),
+                    match &fitted.uncertainties {
+                        Uncertainties::Blocks(blocks) =>
+                            format!(", uncertainties from {blocks} blocks"),
+                        Uncertainties::Independent => ", uncertainties of independent lags".into(),
+                        Uncertainties::Unstated(_) => String::new(),
+                    }
                 ));
             }
         }
@@ -195,7 +229,7 @@ impl Args {
             self.plot.as_ref().map_or(Ok(()), |path| {
                 let drawn = curves.iter().enumerate().map(|(index, named)| {
                     let name = named.name.replace('_', " ");
-                    (name, &named.curve, &fits[index / each], index % each)
+                    (name, &named.measured.curve, &fits[index / each], index % each)
                 });
                 fits::fits(path, &drawn.collect::<Vec<_>>())
             }),
@@ -210,6 +244,9 @@ impl Args {
             triplet: self.triplet,
             offset: self.offset,
         })?;
+        for (name, low, high) in &self.bound {
+            fit = fit.bound(name, *low..=*high)?;
+        }
         for (name, value) in &self.fix {
             fit = fit.fix(name, *value)?;
         }
@@ -220,9 +257,6 @@ impl Args {
                 )));
             }
             fit = fit.start(name, *value)?;
-        }
-        for (name, low, high) in &self.bound {
-            fit = fit.bound(name, *low..=*high)?;
         }
         for name in &self.share {
             fit = fit.share(name)?;
@@ -236,7 +270,7 @@ impl Args {
     /// The curves of all tables that are asked for.
     fn curves(&self) -> Result<Vec<Named>> {
         let mut found = Vec::new();
-        for path in &self.inputs {
+        for (recording, path) in self.inputs.iter().enumerate() {
             let table = Table::read(path)?;
             let known = |name: &String| table.curves.iter().any(|(of, _)| of == name);
             if let Some(missing) = self.curve.iter().find(|name| !known(name)) {
@@ -244,7 +278,8 @@ impl Args {
                 let reason = format!("no curve {missing:?}: expected {}", names.join(", "));
                 return Err(Error::file(path, reason));
             }
-            for (index, (name, mut curve)) in table.curves.into_iter().enumerate() {
+            let curves = table.curves.into_iter().zip(table.without);
+            for (index, ((name, mut curve), without)) in curves.enumerate() {
                 let taken =
                     if self.curve.is_empty() { index > 0 } else { self.curve.contains(&name) };
                 if !taken {
@@ -253,7 +288,8 @@ impl Args {
                 if !table.errors {
                     curve.errors.clear();
                 }
-                found.push(Named { file: path.display().to_string(), name, curve });
+                let measured = Measured { curve, without, recording };
+                found.push(Named { file: path.display().to_string(), name, measured });
             }
         }
         Ok(found)
@@ -337,7 +373,18 @@ impl Args {
                 "chi2": fitted.chi2, "degrees": fitted.degrees, "reduced_chi2": fitted.reduced_chi2(),
                 "points": fitted.points, "iterations": fitted.iterations,
                 "weights": if fitted.weighted { "error bars" } else { "none" },
-                "uncertainties_scaled_by_chi2": !fitted.weighted,
+                "uncertainties": match &fitted.uncertainties {
+                    Uncertainties::Blocks(_) => json!("blocks"),
+                    Uncertainties::Independent => json!("independent lags"),
+                    Uncertainties::Unstated(_) => Value::Null,
+                },
+                "blocks": match &fitted.uncertainties {
+                    Uncertainties::Blocks(blocks) => json!(blocks),
+                    Uncertainties::Independent | Uncertainties::Unstated(_) => Value::Null,
+                },
+                "uncertainties_scaled_by_chi2":
+                    !fitted.weighted && fitted.uncertainties == Uncertainties::Independent,
+                "warning": fitted.doubt(),
                 "parameters": names.collect::<Vec<_>>(), "covariance": rows,
             })
         };

@@ -199,7 +199,7 @@ impl Args {
         };
         let mut pair_correlation = match (&self.pair_correlation, self.distance) {
             (Some(_), Some(distance)) => Some(PairCorrelation::new(
-                [height, width],
+                [frames.len(), height, width],
                 distance,
                 self.lines,
                 [self.multi_tau.0, self.multi_tau.1],

@@ -285,7 +285,8 @@ impl Photons {
         let mut reader = tttr::Reader::open(path, keep_going)?;
         let survey = (!quick).then(|| reader.survey()).transpose()?;
         let header = reader.header();
-        let seconds = survey.as_ref().map(|survey| survey.units as f64 * header.unit);
+        let span = survey.as_ref().map(|survey| header.span(survey));
+        let seconds = span.map(|span| (span.end - span.start) as f64 * header.unit);
         let channels = survey.as_ref().zip(seconds).map(|(survey, seconds)| {
             let there = (0..CHANNELS).filter(|&channel| survey.photons[channel] > 0);
             let channel = |channel| {
@@ -320,7 +321,8 @@ impl Photons {
             let mut reader = photon_hdf5::Reader::open(path, Some(spot))?;
             let survey = (!quick).then(|| reader.survey()).transpose()?;
             let header = reader.header();
-            let seconds = survey.as_ref().map(|survey| survey.units as f64 * header.unit);
+            let span = survey.as_ref().map(|survey| header.span(survey));
+            let seconds = span.map(|span| (span.end - span.start) as f64 * header.unit);
             let channels = survey.as_ref().zip(seconds).map(|(survey, seconds)| {
                 let there = survey.photons.iter().enumerate().filter(|(_, photons)| **photons > 0);
                 let channel = |(channel, &photons): (usize, &u64)| Channel {

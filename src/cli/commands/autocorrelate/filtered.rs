@@ -106,12 +106,13 @@ impl Args {
         let seconds = start.elapsed().as_secs_f64();
 
         let sums = plan.sums();
-        let errors = blocks.map(|blocks| blocks.errors());
+        let errors = blocks.as_ref().map(Ends::errors);
         let curves = Curves {
             sums: &sums,
             mask: None,
             pairs: &pairs,
             errors: errors.as_ref(),
+            blocks: blocks.as_ref().map(Ends::parts),
             dwell,
             trace: None,
             sensors: &names,

@@ -84,7 +84,8 @@ pub struct Args {
     /// File for the normalised g(tau), .csv or .npy: lag in seconds, mean over all curves, every curve
     ///
     /// CSV: a column each. NumPy: float64 [column][point]. With --blocks, standard errors of the same
-    /// columns follow. Values without counts are empty, or NaN.
+    /// columns follow, then each curve without one block after the other (mean_without_0, ...), from which corrust fit
+    /// has its uncertainties. Values without counts are empty, or NaN.
     #[arg(long, value_name = "FILE", value_parser = output())]
     curves: Option<PathBuf>,
     /// File of g(tau) - 1 for PyCorrFit; of several curves, a file each, named after it
@@ -144,6 +145,10 @@ struct PhotonArgs {
     /// Spot of a Photon-HDF5 file of several, 1 for its group photon_data1
     #[arg(long, value_name = "N")]
     spot: Option<usize>,
+    /// Time of the file's clock at which the first instant begins, as in 0s or 2.5s; photons before are left out [default:
+    /// the first event's]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    start: Option<f64>,
     /// Unit of arrival times in NumPy files, as in 1ns
     #[arg(long, value_name = "TIME")]
     unit: Option<Seconds>,
@@ -169,12 +174,21 @@ fn channel(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Reads a time that may be 0.
+fn moment(text: &str) -> Result<f64, String> {
+    let zero = text.trim_end_matches(char::is_alphabetic).trim().parse() == Ok(0.0);
+    if zero {
+        Ok(0.0)
+    } else {
+        text.parse::<Seconds>().map(|seconds| seconds.0).map_err(str::to_owned)
+    }
+}
+
 /// Reads a stretch of microtimes.
 fn gate(text: &str) -> Result<Gate, String> {
     let expected = || "expected two times, the first below the second, as in 2ns..10ns".to_owned();
     let (start, end) = text.split_once("..").ok_or_else(expected)?;
-    let zero = start.trim_end_matches(char::is_alphabetic).trim().parse() == Ok(0.0);
-    let start = if zero { 0.0 } else { start.parse::<Seconds>().map_err(|_| expected())?.0 };
+    let start = moment(start).map_err(|_| expected())?;
     let end = end.parse::<Seconds>().map_err(|_| expected())?.0;
     if start < end { Ok(Gate { start, end }) } else { Err(expected()) }
 }
@@ -249,12 +263,13 @@ impl Args {
             }
             false => (all_sums, None),
         };
-        let errors = blocks.map(|blocks| blocks.errors());
+        let errors = blocks.as_ref().map(Ends::errors);
         let curves = Curves {
             sums: &sums,
             mask: mask.as_ref(),
             pairs: &pairs,
             errors: errors.as_ref(),
+            blocks: blocks.as_ref().map(Ends::parts),
             dwell,
             trace: trace.as_ref(),
             sensors: &counts.sensors[..sensors - usize::from(masked)],
@@ -323,12 +338,13 @@ impl Args {
 
     /// Options for opening the photons or counts.
     fn options(&self) -> photons::Options {
-        let PhotonArgs { channels, gate, spot, unit, keep_going, .. } = &self.photons;
+        let PhotonArgs { channels, gate, spot, start, unit, keep_going, .. } = &self.photons;
         photons::Options {
             dwell: Some(self.dwell.0),
             channels: channels.clone(),
             gates: gate.clone(),
             between: self.photons.between_markers,
+            start: *start,
             unit: unit.map(|unit| unit.0),
             spot: *spot,
             keep_going: *keep_going,
@@ -536,5 +552,10 @@ impl<T: Amount> Ends<T> {
     /// Errors of the curves, divided by the mask's.
     fn errors(&self) -> Errors {
         self.blocks.errors_over(self.masks.as_ref())
+    }
+
+    /// Blocks that have ended, and those of the mask.
+    fn parts(&self) -> (&Blocks<T>, Option<&Blocks<T>>) {
+        (&self.blocks, self.masks.as_ref())
     }
 }

@@ -1,11 +1,16 @@
 //! Reading the tables of curves that `corrust autocorrelate` writes.
 
-use std::path::Path;
+use std::{collections::HashMap, path::Path};
+
+use ndarray::Array2;
 
 use corrust::{Error, Result, autocorrelate::Curve, format::read_text_up_to};
 
 /// Bytes of a table of curves, at most.
 const MOST: u64 = 256 << 20;
+
+/// Part of a column's name between a curve's and the number of the block that it is without.
+const WITHOUT: &str = "_without_";
 
 /// Curves of a table.
 pub struct Table {
@@ -13,6 +18,8 @@ pub struct Table {
     pub lags: Vec<f64>,
     /// The mean over all curves, then every curve, with their names. Errors that are not known are NaN.
     pub curves: Vec<(String, Curve)>,
+    /// Values of each curve without one block after the other, `[block][point]`; of no blocks where there are none.
+    pub without: Vec<Array2<f64>>,
     /// Whether there are columns of errors.
     pub errors: bool,
 }
@@ -58,20 +65,33 @@ impl Table {
                 column.push(value.filter(|value| !value.is_infinite()).ok_or_else(fault)?);
             }
         }
-        let own = (1..names.len()).filter(|&column| !names[column].ends_with("_error"));
-        let curve = |column: usize| {
-            let error = format!("{}_error", names[column]);
-            let errors = names.iter().position(|name| *name == error);
-            let mut curve = Curve::default();
-            for (place, &g) in columns[column].iter().enumerate().filter(|(_, g)| !g.is_nan()) {
-                curve.lags.push(columns[0][place]);
-                curve.values.push(g);
-                curve.errors.push(errors.map_or(f64::NAN, |errors| columns[errors][place]));
-            }
-            (names[column].to_owned(), curve)
+        let places: HashMap<&str, usize> =
+            names.iter().enumerate().map(|(column, &name)| (name, column)).collect();
+        let derived = |name: &str| {
+            let block =
+                name.rsplit_once(WITHOUT).is_some_and(|(_, block)| block.parse::<u32>().is_ok());
+            block || name.ends_with("_error")
         };
-        let curves = own.map(curve).collect();
+        let own: Vec<usize> = (1..names.len()).filter(|&column| !derived(names[column])).collect();
+        let curve = |&column: &usize| {
+            let name = names[column];
+            let errors = places.get(&format!("{name}_error")[..]);
+            let blocks =
+                (0..).map_while(|block| places.get(&format!("{name}{WITHOUT}{block}")[..]));
+            let blocks: Vec<usize> = blocks.copied().collect();
+            let told = columns[column].iter().enumerate().filter(|(_, g)| !g.is_nan());
+            let told: Vec<usize> = told.map(|(place, _)| place).collect();
+            let of = |column: usize| told.iter().map(|&place| columns[column][place]).collect();
+            let unknown = || vec![f64::NAN; told.len()];
+            let errors = errors.map_or_else(unknown, |&errors| of(errors));
+            let curve = Curve { lags: of(0), values: of(column), errors };
+            let without = Array2::from_shape_fn((blocks.len(), told.len()), |(block, point)| {
+                columns[blocks[block]][told[point]]
+            });
+            ((name.to_owned(), curve), without)
+        };
+        let (curves, without) = own.iter().map(curve).unzip();
         let errors = names.iter().any(|name| name.ends_with("_error"));
-        Ok(Self { lags: columns.swap_remove(0), curves, errors })
+        Ok(Self { lags: columns.swap_remove(0), curves, without, errors })
     }
 }

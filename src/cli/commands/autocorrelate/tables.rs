@@ -7,20 +7,25 @@ use std::{
 
 use corrust::{
     Result,
-    autocorrelate::{Amount, Curve, Errors, Sums},
+    autocorrelate::{Amount, Blocks, Curve, Errors, Sums},
     format::{
         PartialFile,
         npy::{Dtype, Writer},
     },
     photons::Trace,
 };
+use ndarray::Array2;
 
 use crate::cli::options::run_files::ending;
 use crate::cli::pictures::plot;
+use crate::cli::terminal::say::warn;
 
 /// Endings of the files of normalised curves, and of count rates.
 pub const TABLES: &[&str] = &["csv", "npy"];
 pub const TRACES: &[&str] = &["npy", "svg", "png"];
+
+/// Values of curves without each block in a table, at most: of so many a table of text can be read again.
+const MOST_WITHOUT: usize = 1 << 23;
 
 /// Curves of a stream, to be written.
 pub struct Curves<'a, T = u64> {
@@ -30,6 +35,8 @@ pub struct Curves<'a, T = u64> {
     pub pairs: &'a [[u32; 2]],
     /// Errors of the curves, as they are written.
     pub errors: Option<&'a Errors>,
+    /// Blocks of the stream, and of its mask, for curves without each of them; none where they are not written.
+    pub blocks: Option<(&'a Blocks<T>, Option<&'a Blocks<T>>)>,
     /// Seconds of an instant.
     pub dwell: f64,
     pub trace: Option<&'a Trace>,
@@ -93,8 +100,29 @@ impl<T: Amount> Curves<'_, T> {
         curve
     }
 
-    /// Writes the normalised curves, and their standard errors.
+    /// Values without one block after the other, `[block][point]`, of the mean and of each row, with their names; none of a
+    /// table that is too large with them, which is said.
+    fn without(&self, path: &Path) -> Vec<(String, Array2<f64>)> {
+        let Some((blocks, masks)) = self.blocks else { return Vec::new() };
+        let rows = self.sums.products.nrows();
+        let values = (rows + 1).saturating_mul(blocks.len()).saturating_mul(self.sums.points.len());
+        if values > MOST_WITHOUT {
+            warn(format_args!(
+                "{}: curves without each block are {values} numbers, more than {MOST_WITHOUT}, and are left out; a fit \
+                 then states no uncertainties, expected fewer pairs, lags or blocks",
+                path.display()
+            ));
+            return Vec::new();
+        }
+        let mean = ("mean".to_owned(), blocks.curves_without_over(None, masks));
+        let rows =
+            (0..rows).map(|row| (self.name(row), blocks.curves_without_over(Some(row), masks)));
+        std::iter::once(mean).chain(rows).collect()
+    }
+
+    /// Writes the normalised curves, their standard errors, and what they are without each block.
     pub fn write(&self, path: &Path) -> Result<()> {
+        let without = self.without(path);
         let rows = self.sums.products.nrows();
         let points = 0..self.sums.points.len();
         let mut columns: Vec<Box<dyn Fn(usize) -> Option<f64> + '_>> =
@@ -107,6 +135,12 @@ impl<T: Amount> Curves<'_, T> {
             columns.push(Box::new(move |point| known(errors.mean[point])));
             for row in 0..rows {
                 columns.push(Box::new(move |point| known(errors.rows[[row, point]])));
+            }
+        }
+        for (_, values) in &without {
+            for block in values.rows() {
+                let known = move |point: usize| Some(block[point]).filter(|g: &f64| !g.is_nan());
+                columns.push(Box::new(known));
             }
         }
         if ending(path) == "npy" {
@@ -127,6 +161,9 @@ impl<T: Amount> Curves<'_, T> {
         if self.errors.is_some() {
             text += ",mean_error";
             (0..rows).for_each(|row| text += &format!(",{}_error", self.name(row)));
+        }
+        for (name, values) in &without {
+            (0..values.nrows()).for_each(|block| text += &format!(",{name}_without_{block}"));
         }
         text.push('\n');
         for point in points {

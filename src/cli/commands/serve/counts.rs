@@ -67,6 +67,7 @@ impl CurveFiles<'_> {
             mask: look.mask.as_ref(),
             pairs: &self.pairs,
             errors: errors.as_ref(),
+            blocks: None,
             dwell: self.dwell,
             trace: None,
             sensors: &[],
