@@ -181,7 +181,7 @@ impl Args {
         let start = Instant::now();
         let bar = Progress::new("beamforming", &voltage_shape(&shape), times);
         let at_once = block_times(&shape);
-        let (pieces, judged) = self.flagging.pieces(voltages, &gpus, at_once, times)?;
+        let (pieces, judged) = self.flagging.of_streams(shape.polarisations).pieces(voltages, &gpus, at_once)?;
         let mut pieces = pieces.progress(|progress| bar.set(progress.done));
         let mut formed = Beams::default();
         while let Some(piece) = pieces.next_piece(u64::MAX)? {
@@ -277,7 +277,7 @@ impl Args {
         let start = Instant::now();
         let bar = Progress::new("beamforming", &voltages.shape(), times);
         let most = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
-        let (pieces, judged) = self.flagging.pieces(voltages, gpu.as_slice(), most, times)?;
+        let (pieces, judged) = self.flagging.of_streams(shape.polarisations).pieces(voltages, gpu.as_slice(), most)?;
         let mut pieces = pieces.progress(|progress| bar.set(progress.done));
         let mut silence = Vec::new();
         while let Some(piece) = pieces.next_piece(u64::MAX)? {

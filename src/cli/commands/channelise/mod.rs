@@ -191,7 +191,7 @@ impl Args {
             }
             _ => {
                 let recording = Box::new(Channelised::over(voltages, plan)?);
-                self.flagging.pieces(recording, gpus, at_once, u64::MAX)?
+                self.flagging.pieces(recording, gpus, at_once)?
             }
         };
         while let Some(piece) = pieces.next_piece(u64::MAX)? {

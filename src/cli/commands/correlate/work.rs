@@ -76,12 +76,12 @@ pub fn correlate(
             (source.dumps(&mut correlator, place.device, gpus)?, None)
         }
         (Source::Channels(recording), gpus) => {
-            let (pieces, judged) = flagging.pieces(recording, gpus, at_once, times)?;
+            let (pieces, judged) = flagging.pieces(recording, gpus, at_once)?;
             (Dumps::of(pieces, &mut correlator), judged)
         }
         (Source::Raw(raw), _) => {
             let (voltages, engine) = raw.on(place.device, gpus.clone())?;
-            let pieces = Pieces::channelised(voltages, engine)?.until(times);
+            let pieces = Pieces::channelised(voltages, engine)?;
             let (pieces, judged) = flagging.on_gpu(pieces, &gpus[0], at_once)?;
             (Dumps::of(pieces, &mut correlator), Some(judged))
         }
@@ -99,6 +99,10 @@ pub fn correlate(
     while found.next_into(&mut dump)? {
         outputs.append(&dump)?;
         totals.add(&dump);
+    }
+    if judged.is_some() {
+        // Blocks that are judged belong to the recording, whatever is integrated.
+        found.pass_rest()?;
     }
     let clipped = found.clipped()?;
     drop(found);

@@ -210,7 +210,12 @@ impl InputOptions {
         let flagging = match flag {
             None => Flagging::default(),
             Some(mut flag) => {
-                for (key, option) in [("method", "flag"), ("times", "sk-times")] {
+                for (key, option) in [
+                    ("method", "flag"),
+                    ("times", "sk-times"),
+                    ("real", "sk-real"),
+                    ("full-range", "sk-full-range"),
+                ] {
                     if let Some(value) = take(&mut flag, key) {
                         flag.get_mut().insert(option.to_owned(), value);
                     }
@@ -569,7 +574,7 @@ impl<'a> Plan<'a> {
         let at_once = input.at_once(&shape, pace);
         let pieces = match recording.source {
             Source::Channels(recording) => {
-                let (pieces, found) = input.flagging.pieces(recording, &gpus, at_once, recorded)?;
+                let (pieces, found) = input.flagging.pieces(recording, &gpus, at_once)?;
                 judged = found;
                 pieces
             }

@@ -43,6 +43,7 @@ use crate::cli::{
     },
     options::{
         files::UVH5,
+        flagging::block_times,
         run_files::{ending, output},
         units::seconds,
     },
@@ -108,7 +109,7 @@ pub struct KurtosisOptions {
     #[arg(long, value_parser = output())]
     output: PathBuf,
     /// Times of a block.
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 256, value_parser = block_times)]
     times: usize,
 }
 

@@ -37,8 +37,8 @@ use crate::cli::options::given;
 use crate::cli::options::listening::{Incoming, Listening, Placed, addresses};
 use crate::cli::options::run_files::ending;
 use crate::cli::options::selection::Timing;
-use crate::cli::options::stream::{Made, in_chunks};
-use crate::cli::terminal::numbers::{count, digits};
+use crate::cli::options::stream::{Made, in_chunks, open_chunks};
+use crate::cli::terminal::numbers::{count, digits, si};
 use crate::cli::terminal::say::say;
 use crate::cli::terminal::signals::{SERVING, STOPPING};
 
@@ -127,7 +127,7 @@ impl Args {
         match judged {
             None => live.serve(gated(Integrator::new(correlator, geometry, integration)?, gates)),
             Some(block_times) => {
-                let judge = self.flagging.judge(live.about.shape.encoding)?;
+                let judge = self.flagging.judge(&live.about.shape, &[])?;
                 let judged = Judged::new(geometry, judge, block_times, &gpus)?;
                 live.serve(gated(Integrator::judged(correlator, judged, integration)?, gates))
             }
@@ -328,14 +328,33 @@ impl Args {
 
 /// Has chunks be whole blocks of so many times.
 fn in_blocks(geometry: &mut Geometry, block_times: usize) -> Result<()> {
+    let before = geometry.clone();
     // The least number of heaps whose times are whole blocks.
     let mut heaps = 1_usize;
     while heaps < block_times && !(heaps * geometry.heap_times).is_multiple_of(block_times.max(1)) {
         heaps += 1;
     }
     geometry.chunk_heaps = geometry.chunk_heaps.next_multiple_of(heaps);
-    geometry.check()
+    geometry.window = open_chunks(geometry.chunk_heaps);
+    geometry.check()?;
+    let bytes = |of: &Geometry| of.chunk_bytes().saturating_mul(of.window);
+    let most = bytes(&before).saturating_mul(2).max(BLOCKS_BYTES);
+    if bytes(geometry) > most {
+        return Err(Error::invalid(format!(
+            "--sk-times {block_times} of heaps of {} times: blocks and heaps end together after {} times only, of which {} \
+             are held, {}B: expected at most {}B, as for a multiple or a divisor of the times of a heap",
+            geometry.heap_times,
+            heaps * geometry.heap_times,
+            geometry.chunk_times() * geometry.window,
+            si(bytes(geometry) as f64),
+            si(most as f64)
+        )));
+    }
+    Ok(())
 }
+
+/// Bytes of open chunks that whole blocks may always have.
+const BLOCKS_BYTES: usize = 1 << 30;
 
 /// An integrator that is fed with gates, if there are any.
 fn gated<C: Channels>(integrator: Integrator<C>, gates: Option<Folding>) -> Integrator<C> {
