@@ -697,6 +697,9 @@ fn plans_that_cannot_be_made_get_a_sentence() {
             "--input 6: expected one below 6",
         ),
         (&format!("{input}[[kurtosis]]\noutput = \"k.npy\"\ntimes = 15\n"), "16"),
+        (&format!("{input}[[kurtosis]]\noutput = \"k.npy\"\ntimes = 0\n"), "16 to 65536"),
+        (&format!("{input}flag = {{ method = \"sk\", times = 0 }}\n{v}"), "16 to 65536"),
+        (&format!("{input}flag = {{ method = \"sk\", real = [10] }}\n{v}"), "--sk-real 10"),
         (&format!("{input}[[grid]]\noutput = \"g.npy\"\n"), "--dishes"),
         (
             &format!(

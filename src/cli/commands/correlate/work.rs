@@ -50,6 +50,7 @@ pub fn correlate(
             unit.several()
         )));
     }
+    let names = Names { spacing: (dumps > 1).then_some(integration), ..names };
     let shifts = selection.read_shifts(shape.inputs, recorded)?;
     let gate_count = gates.as_ref().map(Gates::count);
     let by_channel =

@@ -498,6 +498,7 @@ impl VisibilityOptions {
             output: &self.output,
             array: array.as_ref(),
             counts: self.counts.as_deref(),
+            spacing: (place.recorded / integration.max(1) > 1).then_some(integration),
             van_vleck: None,
         };
         let outputs = Outputs::create(&shape, None, counted, place.phased, names)?;

@@ -21,6 +21,7 @@ use corrust::{
     format::{
         self, PartialFile, Timestamp,
         array::{self, Array},
+        uvh5,
     },
     live::{
         Channels, Clock, Fate, Files, Frames, Geometry, Integrator, Judged, LiveDump, Passed,
@@ -226,16 +227,25 @@ impl Args {
 
     /// Times of a dump, which are so many seconds apart.
     fn integration(&self, interval: f64) -> Result<u64> {
-        if let Some(times) = self.integrate {
-            return Ok(times.get());
+        let times = match self.integrate {
+            Some(times) => times.get(),
+            None => {
+                let seconds = self.seconds.unwrap_or(1.0);
+                let times = NonZeroU64::new((seconds / interval).round() as u64);
+                let few = || {
+                    Error::invalid(format!(
+                        "--seconds {seconds}: expected at least {interval}, from one time to the next"
+                    ))
+                };
+                times.ok_or_else(few)?.get()
+            }
+        };
+        if let Some(output) = self.output.as_ref().filter(|output| ending(output) == UVH5)
+            && self.file_dumps > 1
+        {
+            uvh5::Writer::told_apart(output, times as f64 * interval)?;
         }
-        let seconds = self.seconds.unwrap_or(1.0);
-        let times = (seconds / interval).round() as u64;
-        NonZeroU64::new(times).map(NonZeroU64::get).ok_or_else(|| {
-            Error::invalid(format!(
-                "--seconds {seconds}: expected at least {interval}, from one time to the next"
-            ))
-        })
+        Ok(times)
     }
 
     /// Opens the sockets and the plan.
