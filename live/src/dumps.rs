@@ -69,6 +69,11 @@ pub trait Channels {
     fn flagged(&self) -> Option<[u64; 2]> {
         None
     }
+
+    /// Samples that were flagged, that were lost before, and all that were judged; [`None`] where nothing is judged.
+    fn judged(&self) -> Option<[u64; 3]> {
+        None
+    }
 }
 
 impl Channels for Geometry {
@@ -149,6 +154,11 @@ impl<C: Channels> Integrator<C> {
     /// Blocks of an input's channel that were flagged, and all that were judged; [`None`] where nothing is judged.
     pub fn flagged(&self) -> Option<[u64; 2]> {
         self.channels.flagged()
+    }
+
+    /// Samples that were flagged, that were lost before, and all that were judged; [`None`] where nothing is judged.
+    pub fn judged_samples(&self) -> Option<[u64; 3]> {
+        self.channels.judged()
     }
 
     /// Dumps of which nothing came, between others: they are not handed out.

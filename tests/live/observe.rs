@@ -276,8 +276,7 @@ fn a_sender_that_dies_ends_the_stream() {
     let window = Window::new(geometry.clone(), 0, empty, sender);
     let receiver = Receiver::start(vec![socket], window, 1 << 12, 1 << 16).unwrap();
     let clock = Clock { sync: Timestamp::UNIX_EPOCH, rate: 1e6, step: 2 };
-    let mut stream =
-        StreamRecording::new(receiver, geometry, clock, (spent, passed), || false);
+    let mut stream = StreamRecording::new(receiver, geometry, clock, (spent, passed), || false);
     stream.rest(Some(Duration::from_millis(300)));
     stream.until(1000);
     // Two heaps, the second after longer than half of the silence, and no others.
@@ -291,10 +290,8 @@ fn a_sender_that_dies_ends_the_stream() {
                 Item::immediate(id::CHANNEL, 0),
                 Item::absolute(id::SAMPLES, 0),
             ];
-            packets(heap + 1, &items, &[7; 64], 1024, |packet| {
-                from.send_to(packet, to).map(drop)
-            })
-            .unwrap();
+            packets(heap + 1, &items, &[7; 64], 1024, |packet| from.send_to(packet, to).map(drop))
+                .unwrap();
             std::thread::sleep(Duration::from_millis(200));
         }
     });

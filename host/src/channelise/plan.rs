@@ -384,10 +384,11 @@ impl Channeliser {
         let power: f64 = self.prototype.iter().map(|h| h * h).sum();
         // sum over n of h[n]^2 exp(-2 pi j 2 k n / K).
         let at = |away: i64| {
-            let turns = |n: usize| std::f64::consts::TAU * ((2 * away) as f64 * n as f64 / residues).fract();
+            let turns = |n: usize| {
+                std::f64::consts::TAU * ((2 * away) as f64 * n as f64 / residues).fract()
+            };
             let terms = self.prototype.iter().enumerate();
-            let sum: Complex<f64> =
-                terms.map(|(n, h)| Complex::from_polar(h * h, -turns(n))).sum();
+            let sum: Complex<f64> = terms.map(|(n, h)| Complex::from_polar(h * h, -turns(n))).sum();
             sum.norm() / power
         };
         let near: Vec<f64> = (0..=REACH.min(channels / 2)).map(at).collect();

@@ -157,12 +157,7 @@ impl Judge {
             }
         };
         let range = Range { least: -most, most };
-        Ok(Self {
-            range,
-            false_alarm,
-            kinds: vec![Kind::new(range, 0.0)],
-            of_channels: Vec::new(),
-        })
+        Ok(Self { range, false_alarm, kinds: vec![Kind::new(range, 0.0)], of_channels: Vec::new() })
     }
 
     /// Judges samples whose quantiser clamped to `-8..=7` or `-128..=127`, all integers of the encoding.
@@ -211,8 +206,7 @@ impl Judge {
             return None;
         }
         let kind = self.kind(channel);
-        let (deviations, _, width) =
-            kind.deviations(samples as f64, sum as f64, squares as f64);
+        let (deviations, _, width) = kind.deviations(samples as f64, sum as f64, squares as f64);
         Some(1.0 + deviations * width)
     }
 
@@ -222,8 +216,7 @@ impl Judge {
             return false;
         }
         let kind = self.kind(channel);
-        let (deviations, place, _) =
-            kind.deviations(samples as f64, sum as f64, squares as f64);
+        let (deviations, place, _) = kind.deviations(samples as f64, sum as f64, squares as f64);
         let [least, most] = kind.limits(samples, place, self.false_alarm);
         !(least..=most).contains(&deviations)
     }
@@ -332,19 +325,19 @@ mod tests {
             (Encoding::Ci4, 256, 4.0),
         ] {
             let noise = Noise::of(encoding, deviation);
-            let [share, mean] = flagged(20, &judge(encoding), noise, samples);
-            assert!((share - 1.0).abs() < 0.2, "{noise:?} {samples}: {share}");
+            let [share, mean] = flagged(10, &judge(encoding), noise, samples);
+            assert!((share - 1.0).abs() < 0.25, "{noise:?} {samples}: {share}");
             assert!((mean - 1.0).abs() < 0.008, "{noise:?} {samples}: mean {mean}");
         }
         let full = Noise { least: -8.0, ..Noise::of(Encoding::Ci4, 3.5) };
-        let [share, mean] = flagged(20, &judge(Encoding::Ci4).full_range(), full, 256);
-        assert!((share - 1.0).abs() < 0.2 && (mean - 1.0).abs() < 0.008, "{share} {mean}");
+        let [share, mean] = flagged(10, &judge(Encoding::Ci4).full_range(), full, 256);
+        assert!((share - 1.0).abs() < 0.25 && (mean - 1.0).abs() < 0.008, "{share} {mean}");
         for (encoding, deviation) in [(Encoding::Ci8, 20.0), (Encoding::Ci4, 2.0)] {
             let real = Noise { deviations: [deviation, 0.0], ..Noise::of(encoding, deviation) };
             let complex = flagged(2, &judge(encoding), real, 256);
             assert!(complex[0] > 20.0, "as complex noise: {complex:?}");
             let judge = judge(encoding).circularity(&[1.0]).unwrap();
-            let [share, mean] = flagged(20, &judge, real, 256);
+            let [share, mean] = flagged(10, &judge, real, 256);
             assert!((share - 1.0).abs() < 0.25, "{real:?}: {share}");
             assert!((mean - 1.0).abs() < 0.01, "{real:?}: mean {mean}");
         }

@@ -102,7 +102,8 @@ impl Levels {
     pub(super) fn square(&self, Place { entry, part }: Place) -> f64 {
         let (a, b) = (self.entries[entry], self.entries[entry + 1]);
         let (step, rest) = (b.power - a.power, 1.0 - part);
-        let ends = a.square * rest * rest * (1.0 + 2.0 * part) + b.square * part * part * (1.0 + 2.0 * rest);
+        let ends = a.square * rest * rest * (1.0 + 2.0 * part)
+            + b.square * part * part * (1.0 + 2.0 * rest);
         ends + step * part * rest * (a.slope * rest - b.slope * part)
     }
 
@@ -193,9 +194,8 @@ impl Part {
                 density * (z.powi(3) - z),
                 density * (z.powi(5) - 4.0 * z.powi(3) + z),
             ];
-            let rise = |order: i32| {
-                sides * (f64::from(k).powi(order) - f64::from(k - 1).powi(order))
-            };
+            let rise =
+                |order: i32| sides * (f64::from(k).powi(order) - f64::from(k - 1).powi(order));
             for half in 1..=8 {
                 part.moments[half] += tail[0] * rise(2 * half as i32);
             }
@@ -287,7 +287,12 @@ mod tests {
             assert!(close(found.mean / m, exact.mean), "{shape}");
             assert!(close(found.variance / m, exact.variance), "{shape}");
             assert!(close(found.third / m.powi(2), exact.third), "{shape}");
-            assert!(close(found.fourth / m.powi(3), exact.fourth), "{shape}: {} {}", found.fourth, exact.fourth * m.powi(3));
+            assert!(
+                close(found.fourth / m.powi(3), exact.fourth),
+                "{shape}: {} {}",
+                found.fourth,
+                exact.fourth * m.powi(3)
+            );
         }
     }
 }

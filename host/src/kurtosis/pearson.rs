@@ -39,8 +39,7 @@ impl Moments {
         let third = 8.0 * before * ((d + 4.0) * d - (5.0 * d + 2.0) / m)
             / (d.powi(4) * m * m * less.powi(2) * through(5));
         let [d2, d3, d4] = [2, 3, 4].map(|n| d.powi(n));
-        let polynomial = d4 + d3
-            + (3.0 * d4 + 68.0 * d3 + 125.0 * d2) / m
+        let polynomial = d4 + d3 + (3.0 * d4 + 68.0 * d3 + 125.0 * d2) / m
             - (93.0 * d3 + 245.0 * d2 + 32.0 * d) / (m * m)
             + (84.0 * d2 + 48.0 * d + 24.0) / m.powi(3);
         let fourth = 12.0 * before * polynomial / (d.powi(6) * m * m * less.powi(3) * through(7));

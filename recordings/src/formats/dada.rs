@@ -205,8 +205,9 @@ fn below_a_second(start: Timestamp, picoseconds: u64) -> Result<Timestamp, Strin
         return Err(format!("PICOSECONDS {picoseconds}: expected less than those of a second"));
     }
     match stated {
-        0 => time::later(start, nanoseconds as f64 / 1e9)
-            .ok_or_else(|| format!("PICOSECONDS {picoseconds}: expected a start in the years 1 to 9999")),
+        0 => time::later(start, nanoseconds as f64 / 1e9).ok_or_else(|| {
+            format!("PICOSECONDS {picoseconds}: expected a start in the years 1 to 9999")
+        }),
         _ if i64::from(stated).abs_diff(nanoseconds as i64) <= 1 => Ok(start),
         _ => Err(format!(
             "PICOSECONDS {picoseconds}, and UTC_START with {stated} ns below a second: expected one of them, or the same"

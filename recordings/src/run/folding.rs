@@ -369,7 +369,9 @@ mod tests {
         earlier.fill(0, 4, &mut numbers).unwrap();
         assert_eq!(numbers, [3, 0, 1, 2]);
         // A leap second at the end of 2016, and another at the end of June 2015.
-        for (epoch, seconds) in [("2017-01-01", 0.0), ("2016-12-31T23:59:59", 2.0), ("2015-06-30T23:59:59", 3.0)] {
+        for (epoch, seconds) in
+            [("2017-01-01", 0.0), ("2016-12-31T23:59:59", 2.0), ("2015-06-30T23:59:59", 3.0)]
+        {
             let long = Folding::period(7.0, 7, 1.0).unwrap();
             let folding = long.epoch(moment("2017-01-01"), moment(epoch));
             folding.fill(0, 1, &mut numbers).unwrap();
@@ -378,9 +380,8 @@ mod tests {
         }
         let refused = |result: Result<Folding>| result.unwrap_err().to_string();
         assert!(refused(Folding::period(0.5, 4, 1.0)).contains("expected at least the 1 s"));
-        let dispersed = |measure, frequency| {
-            folding.clone().dispersed(measure, &[frequency], f64::INFINITY)
-        };
+        let dispersed =
+            |measure, frequency| folding.clone().dispersed(measure, &[frequency], f64::INFINITY);
         assert!(refused(dispersed(1e300, 1e9)).contains("expected -100000 to 100000"));
         assert!(refused(dispersed(f64::NAN, 1e9)).contains("a dispersion measure of NaN"));
         assert!(refused(dispersed(50.0, 1.0)).contains("expected at most 10000000 s"));

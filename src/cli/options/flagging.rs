@@ -20,6 +20,7 @@ use corrust::{
 };
 
 use crate::cli::options::run_files::{all, output};
+use crate::cli::terminal::missing::{FLAGGED, LOST, fractions};
 use crate::cli::terminal::numbers::count;
 use crate::cli::terminal::say::say;
 
@@ -87,7 +88,9 @@ impl Flagging {
     /// The same for samples of which each channel is several streams, one after the other.
     pub fn of_streams(&self, each: usize) -> Self {
         let all = self.sk_real.iter();
-        let sk_real = all.flat_map(|channel| (0..each).map(move |of| channel.saturating_mul(each).saturating_add(of)));
+        let sk_real = all.flat_map(|channel| {
+            (0..each).map(move |of| channel.saturating_mul(each).saturating_add(of))
+        });
         Self { sk_real: sk_real.collect(), ..self.clone() }
     }
 
@@ -174,6 +177,11 @@ impl Judged {
         }
     }
 
+    /// Samples that were judged, and those that were lost before and flagged.
+    pub fn samples(&self) -> Judgement {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner).samples
+    }
+
     /// Completes the files, and says how many blocks of an input's channel are flagged.
     pub fn finish(self) -> Result<()> {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
@@ -185,12 +193,28 @@ impl Judged {
     }
 }
 
+/// Numbers of samples of inputs and channels.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Judgement {
+    pub all: f64,
+    pub lost: f64,
+    pub flagged: f64,
+}
+
+impl Judgement {
+    /// Fractions that are missing, in words.
+    pub fn said(&self) -> String {
+        fractions(self.all, &[(LOST, self.lost), (FLAGGED, self.flagged)])
+    }
+}
+
 /// Files of sums and of flags.
 struct Tables {
     kurtosis: Option<Writer>,
     flags: Option<Writer>,
     judged: u64,
     flagged: u64,
+    samples: Judgement,
 }
 
 impl Tables {
@@ -205,6 +229,7 @@ impl Tables {
             flags: create(&options.flags, Dtype::Uint8, &[channels, inputs])?,
             judged: 0,
             flagged: 0,
+            samples: Judgement::default(),
         })
     }
 
@@ -213,6 +238,17 @@ impl Tables {
         let sample = |missing: &Missing| (missing.channels.len() * missing.inputs.len()) as u64;
         self.judged += (blocks * channels * inputs) as u64;
         self.flagged += flagged.iter().map(sample).sum::<u64>();
+        let all = (sums.times * channels * inputs) as f64;
+        let valid = sums.values.iter().step_by(3).map(|&valid| valid as f64).sum::<f64>();
+        self.samples.all += all;
+        self.samples.lost += all - valid;
+        for missing in flagged {
+            let block = missing.times.start / sums.block_times;
+            for channel in missing.channels.clone() {
+                let of = |input| sums.values[[block, channel, input, 0]] as f64;
+                self.samples.flagged += missing.inputs.clone().map(of).sum::<f64>();
+            }
+        }
         if let Some(file) = &mut self.kurtosis {
             for value in sums.values.as_slice().unwrap_or_default().chunks(1 << 16) {
                 let bytes: Vec<u8> = value.iter().flat_map(|value| value.to_le_bytes()).collect();

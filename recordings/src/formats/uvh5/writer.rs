@@ -306,7 +306,9 @@ impl Writer {
         if self.last.is_some_and(|last| last == date) {
             return Err(Error::file(
                 &self.unfinished.path,
-                format!("dumps of one Julian date, {date}: expected each later than the one before"),
+                format!(
+                    "dumps of one Julian date, {date}: expected each later than the one before"
+                ),
             ));
         }
         let sidereal_time = self.site.sidereal_time(moment).ok_or_else(unknown)?;

@@ -94,8 +94,11 @@ pub fn correlate(
         Some(Gates::Folding(folding)) => found.folding(folding),
     };
     let bits = shape.encoding.is_bits();
-    let by_input = flagging.flag.is_some();
-    let mut totals = Totals { unit, bits, by_input, delayed: phased, ..Totals::default() };
+    let (inputs, channels) = (shape.inputs, shape.channels);
+    let least = shifts.iter().flatten().copied().min().unwrap_or(0).min(0);
+    let shifts = shifts.iter().flatten().map(|&shift| shift.abs_diff(least)).collect();
+    let totals = Totals { unit, bits, inputs, channels, shifts, ..Totals::default() };
+    let mut totals = Totals { delayed: phased, ..totals };
     let mut dump = Integration::default();
     while found.next_into(&mut dump)? {
         outputs.append(&dump)?;
@@ -109,10 +112,11 @@ pub fn correlate(
     drop(found);
     drop(bar);
     outputs.finish()?;
+    let flagged = judged.as_ref().map_or(0.0, |judged| judged.samples().flagged);
     judged.map_or(Ok(()), Judged::finish)?;
 
     let seconds = start.elapsed().as_secs_f64();
-    totals.warn(recorded, integration);
+    totals.warn(recorded, integration, flagged);
     if let Some(engine) = engine {
         warn_of_clipped(&clipped, engine.channels, totals.times, LEVELS);
     }

@@ -7,7 +7,9 @@ mod products;
 mod table;
 
 use std::{
+    cell::Cell,
     path::{Path, PathBuf},
+    rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -477,6 +479,7 @@ impl<'a> Plan<'a> {
 
         let array = input.array.as_deref().map(Array::read).transpose()?;
         let gpus = input.device.open()?;
+        let flagged = Rc::new(Cell::new(0.0));
         let place = |shape: Shape, recorded, interval| products::Place {
             device: &input.device,
             gpus: &gpus,
@@ -489,6 +492,7 @@ impl<'a> Plan<'a> {
             array: None,
             source: input.files().first().map_or(Path::new("live"), PathBuf::as_path),
             ticks: input.ticks(shape.channels),
+            flagged: flagged.clone(),
         };
         let loads = |place: &products::Place<'_>| -> Result<Vec<String>> {
             let load = |(table, request): &(_, Request)| {
@@ -611,6 +615,8 @@ impl<'a> Plan<'a> {
             warn(format_args!("the stream ended after {done} of {}", count(recorded, "time")));
         }
         let recorded = done;
+        let samples = judged.as_ref().map(Judged::samples);
+        flagged.set(samples.map_or(0.0, |samples| samples.flagged));
         let (mut said, mut first) = (Vec::new(), None);
         for made in made {
             if faults.iter().any(|(name, _)| *name == made.name()) {
@@ -631,6 +637,7 @@ impl<'a> Plan<'a> {
         }
         judged?;
         first.map_or(Ok(()), Err)?;
+        said.extend(samples.map(|samples| samples.said()));
         said.extend(input.received());
         let seconds = start.elapsed().as_secs_f64();
         said.push(format!(

@@ -1,7 +1,7 @@
 //! Products of an observation, and their files.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     fs::{self, File},
     io::Write,
     num::NonZeroU64,
@@ -149,6 +149,8 @@ pub struct Place<'a> {
     pub source: &'a Path,
     /// Timestamps of beams that are sent.
     pub ticks: beams::Ticks,
+    /// Samples that were flagged, once all are judged.
+    pub flagged: Rc<Cell<f64>>,
 }
 
 /// Times that loads are told of, and their unit: those of a second of a stream that a signal ends.
@@ -503,8 +505,12 @@ impl VisibilityOptions {
         };
         let outputs = Outputs::create(&shape, None, counted, place.phased, names)?;
         let unit = if place.raw { Unit::Spectrum } else { Unit::Time };
-        let (by_input, delayed) = (place.by_input, place.phased);
-        let totals = Totals { unit, by_input, delayed, ..Totals::default() };
+        let (inputs, delayed) = (shape.inputs, place.phased);
+        let totals =
+            Totals { unit, inputs, channels: shape.channels, delayed, ..Totals::default() };
+        // Of some channels as many as of all, on average.
+        let flagged = place.flagged.clone();
+        let part = shape.channels as f64 / place.shape.channels as f64;
         let files = Shared::new((outputs, totals));
         let theirs = files.clone();
         let tell = move |dump: &Integration| {
@@ -518,7 +524,7 @@ impl VisibilityOptions {
         Ok(Box::new(move |recorded| {
             let (outputs, totals) = files.take();
             outputs.finish()?;
-            totals.warn(recorded, integration);
+            totals.warn(recorded, integration, part * flagged.get());
             Ok(count(totals.dumps, "dump"))
         }))
     }

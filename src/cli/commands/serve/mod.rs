@@ -39,6 +39,7 @@ use crate::cli::options::listening::{Incoming, Listening, Placed, addresses};
 use crate::cli::options::run_files::ending;
 use crate::cli::options::selection::Timing;
 use crate::cli::options::stream::{Made, in_chunks, open_chunks};
+use crate::cli::terminal::missing::{FLAGGED, LOST, fractions};
 use crate::cli::terminal::numbers::{count, digits, si};
 use crate::cli::terminal::say::say;
 use crate::cli::terminal::signals::{SERVING, STOPPING};
@@ -443,6 +444,10 @@ impl<C> Live<C> {
         if let Some([flagged, judged]) = integrator.flagged() {
             let judged = count(judged, "block");
             say(format_args!("flagged {flagged} of {judged} of an input's channel"));
+        }
+        if let Some(samples) = integrator.judged_samples() {
+            let [flagged, lost, all] = samples.map(|count| count as f64);
+            say(fractions(all, &[(LOST, lost), (FLAGGED, flagged)]));
         }
         if let Some(files) = &mut files {
             faults.said(files.finish());
