@@ -103,15 +103,16 @@ impl Kind {
             let place = Place { entry, part: 0.0 };
             let Factors { mean, variance, third, fourth } = self.levels.factors(place);
             let moments = Moments::of(samples, self.levels.shape);
-            let second = moments.variance * variance;
-            let deviation = second.sqrt();
-            let shape = [
-                moments.third * third / (second * deviation),
-                moments.fourth * fourth / (second * second),
-            ];
-            // M S2 / S1^2 is at least 1.
-            let ratio = self.levels.ratio(place) + mean * moments.mean;
-            pearson::limits(shape, (1.0 - ratio) / deviation, false_alarm)
+            let found = Moments {
+                mean: mean * moments.mean,
+                variance: variance * moments.variance,
+                third: third * moments.third,
+                fourth: fourth * moments.fourth,
+                ..moments
+            };
+            let shape = pearson::Shape::new(&found, self.levels.ratio(place));
+            let like = fourth.clamp(0.0, 1.0).powi(2);
+            pearson::limits(shape, ([samples, self.levels.shape], like), false_alarm)
         })
     }
 

@@ -54,23 +54,119 @@ impl Moments {
     }
 }
 
-/// Returns the standard deviations from the mean below and above which a variable of this skewness and excess, at least
-/// `least`, lies with a probability of `false_alarm / 2` each.
+/// Distribution that thresholds are asked of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub skewness: f64,
+    pub excess: f64,
+    /// Least value, in standard deviations from the mean.
+    pub least: f64,
+}
+
+impl Shape {
+    /// Of `M S2 / S1^2` of many powers, with these moments, where it is `ratio` on average: it is at least 1.
+    pub(super) fn new(moments: &Moments, ratio: f64) -> Self {
+        let deviation = moments.variance.sqrt();
+        Self {
+            skewness: moments.third / (moments.variance * deviation),
+            excess: moments.fourth / (moments.variance * moments.variance),
+            least: (1.0 - ratio - moments.mean) / deviation,
+        }
+    }
+}
+
+/// Returns the standard deviations from the mean below and above which a variable of this distribution lies with a
+/// probability of `false_alarm / 2` each.
 ///
 /// The lower tail of Pearson's curve of the estimator has too much: 1.3 (256 samples) to 1.7 times (64) of what is there at
-/// three standard deviations. The logarithm of what it is above its least value is close to normal, and has thresholds within
-/// some percent. Its moments are those of the curve of the estimator.
-pub(super) fn limits(shape: [f64; 2], least: f64, false_alarm: f64) -> [f64; 2] {
-    let curve = Curve::new(shape, least);
-    let logarithm = |x: f64| (1.0 - x / least).ln();
-    let mean = curve.mean(|x| logarithm(x));
-    let central = |power: i32| curve.mean(|x| (logarithm(x) - mean).powi(power));
-    let [second, third, fourth] = [2, 3, 4].map(central);
-    let deviation = second.sqrt();
-    let shape = [third / (second * deviation), fourth / (second * second) - 3.0];
-    let curve = Curve::new(shape, -REACH);
+/// three standard deviations. The logarithm of what it is above its least value is close to normal, and its curve has tails
+/// within some percent. Its moments are those of the curve of the estimator, corrected by those of `m` gamma-distributed
+/// powers of the shape `d`, which are [known](Logarithm::known), as far as the samples are like them: by the factor `like`.
+pub(super) fn limits(shape: Shape, ([m, d], like): ([f64; 2], f64), false_alarm: f64) -> [f64; 2] {
+    let mut found = Logarithm::of(shape);
+    if like > 0.0 {
+        let moments = Moments::of(m, d);
+        let modelled = Logarithm::of(Shape::new(&moments, 1.0 + 1.0 / d));
+        let known = Logarithm::known(m, d);
+        found.mean += like * (known.mean - modelled.mean);
+        found.deviation *= 1.0 + like * (known.deviation / modelled.deviation - 1.0);
+        found.skewness += like * (known.skewness - modelled.skewness);
+        found.excess += like * (known.excess - modelled.excess);
+    }
+    let Logarithm { mean, deviation, skewness, excess } = found;
+    let curve = Curve::new([skewness, excess], -REACH);
     [false_alarm / 2.0, 1.0 - false_alarm / 2.0]
-        .map(|share| least * (1.0 - (mean + deviation * curve.place(share)).exp()))
+        .map(|share| shape.least * (1.0 - (mean + deviation * curve.place(share)).exp()))
+}
+
+/// Moments of the logarithm of what the estimator is above its least value, whose mean counts as 1.
+struct Logarithm {
+    mean: f64,
+    deviation: f64,
+    skewness: f64,
+    excess: f64,
+}
+
+impl Logarithm {
+    /// By the curve of the estimator.
+    fn of(Shape { skewness, excess, least }: Shape) -> Self {
+        let curve = Curve::new([skewness, excess], least);
+        let logarithm = |x: f64| (1.0 - x / least).ln();
+        let mean = curve.mean(logarithm);
+        let central = |power: i32| curve.mean(|x| (logarithm(x) - mean).powi(power));
+        let [second, third, fourth] = [2, 3, 4].map(central);
+        let deviation = second.sqrt();
+        Self {
+            mean,
+            deviation,
+            skewness: third / (second * deviation),
+            excess: fourth / (second * second) - 3.0,
+        }
+    }
+
+    /// Of `m` gamma-distributed powers of the shape `d`, 1/2 to 1.
+    fn known(m: f64, d: f64) -> Self {
+        // Mean and variance times M, skewness times M^1/2, excess times M, of 16, 32, 64 to 1024 and of many powers: of 1.5e9 to
+        // 2e8 powers that were drawn, in blocks of so many, and of many what the leading orders say.
+        const COMPLEX: [[f64; 4]; 8] = [
+            [-1.411, 2.785, 0.268, 3.18],
+            [-1.598, 3.133, 1.081, 7.83],
+            [-1.748, 3.438, 1.852, 17.2],
+            [-1.859, 3.664, 2.556, 31.5],
+            [-1.937, 3.810, 3.086, 46.5],
+            [-1.975, 3.897, 3.400, 58.0],
+            [-1.990, 3.950, 3.640, 64.0],
+            [-2.000, 4.000, 4.000, 70.0],
+        ];
+        const REAL: [[f64; 4]; 8] = [
+            [-1.592, 3.100, 0.664, 1.87],
+            [-1.992, 3.833, 1.753, 9.30],
+            [-2.338, 4.509, 2.930, 26.3],
+            [-2.597, 5.058, 4.113, 54.4],
+            [-2.793, 5.448, 5.208, 91.6],
+            [-2.880, 5.688, 5.938, 133.0],
+            [-2.950, 5.822, 6.500, 165.0],
+            [-3.000, 6.000, 7.348, 220.0],
+        ];
+        let root =
+            |entry: usize| if entry < 7 { 0.25 / 2_f64.powf(entry as f64 / 2.0) } else { 0.0 };
+        let x = m.sqrt().recip();
+        let entry = (1..7).take_while(|&entry| root(entry) > x).count();
+        let part = ((root(entry) - x) / (root(entry) - root(entry + 1))).clamp(0.0, 1.0);
+        let real = 1.0 / d - 1.0;
+        let at = |moment: usize| {
+            let of = |table: &[[f64; 4]; 8]| {
+                table[entry][moment] + part * (table[entry + 1][moment] - table[entry][moment])
+            };
+            of(&COMPLEX) + real * (of(&REAL) - of(&COMPLEX))
+        };
+        Self {
+            mean: at(0) / m,
+            deviation: (at(1) / m).sqrt(),
+            skewness: at(2) / m.sqrt(),
+            excess: at(3) / m,
+        }
+    }
 }
 
 /// A curve, tabulated.
