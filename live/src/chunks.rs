@@ -593,7 +593,8 @@ pub struct Window<S: Stream = Geometry> {
     expected: u64,
     /// The number of the first open chunk, once a heap came.
     base: Option<u64>,
-    /// The heap after the latest that came.
+    /// The earliest heap that came, once one did since the time jumped, and the one after the latest.
+    earliest: Option<u64>,
     end: u64,
     open: VecDeque<Option<S::Chunk>>,
     /// Heaps from outside of the window whose timestamps agree with each other.
@@ -724,6 +725,7 @@ impl<S: Stream> Window<S> {
             stream,
             expected,
             base: None,
+            earliest: None,
             end: 0,
             open: VecDeque::new(),
             held: Vec::new(),
@@ -756,6 +758,12 @@ impl<S: Stream> Window<S> {
     /// The time after the latest that came, counted from timestamp 0.
     pub fn end(&self) -> u64 {
         self.end * self.stream.slot_times() as u64
+    }
+
+    /// Times from the earliest to the latest that came since the time jumped, counted from timestamp 0.
+    pub(super) fn span(&self) -> Option<Range<u64>> {
+        let times = self.stream.slot_times() as u64;
+        self.earliest.map(|slot| slot * times..self.end())
     }
 
     /// The number of the chunk of a heap or frame.
@@ -804,6 +812,7 @@ impl<S: Stream> Window<S> {
         let first = held.iter().map(|(place, _)| self.chunk_of(place.slot)).min();
         self.flush(true);
         (self.base, self.end) = (first.map(|first| first.saturating_sub(window - 1)), 0);
+        self.earliest = None;
         self.tally.jumps += 1;
         for (place, bytes) in held {
             let (length, mut kept) = (bytes.len(), Some(bytes));
@@ -828,6 +837,7 @@ impl<S: Stream> Window<S> {
         if self.open.len() <= open {
             self.open.resize_with(open + 1, || None);
         }
+        self.earliest = Some(self.earliest.map_or(place.slot, |slot| slot.min(place.slot)));
         self.end = self.end.max(place.slot + S::slots_of(&place.part));
         let entry = &mut self.open[open];
         if entry.is_none() {
@@ -859,7 +869,7 @@ impl<S: Stream> Window<S> {
     /// Hands out all open chunks, and has the next slot that comes be the first of another stream.
     pub(super) fn begin_anew(&mut self) {
         self.flush(true);
-        (self.base, self.end) = (None, 0);
+        (self.base, self.end, self.earliest) = (None, 0, None);
         self.tally.jumps += 1;
     }
 

@@ -1,16 +1,21 @@
 //! Dumps at multiples of the integration since the sync time.
 
+use std::ops::Range;
+
 use corrust_host::{
     Correlator, Error, Result, Samples,
-    correlate::{Dump, ValidCounts},
+    correlate::{DROP, Dump, ValidCounts},
     samples::Shape,
 };
-use corrust_recordings::run::Folding;
+use corrust_recordings::{formats::Block, run::Folding};
 
 use super::{
     chunks::{Chunk, Geometry, Passed},
     memory::DeviceMemory,
 };
+
+/// Bytes of missing samples that are fed at a time.
+const NOTHING_BYTES: usize = 1 << 22;
 
 /// Correlates chunks as they come: of samples of channels, or with the F-engine [`Spectra`](super::Spectra) before.
 pub struct Integrator<C = Geometry> {
@@ -32,6 +37,13 @@ pub struct Sums {
     last: Option<u64>,
     dump: LiveDump,
     empty: u64,
+    shape: Shape,
+    /// The time after the last that was fed or lost; [`None`] before the first.
+    next: Option<u64>,
+    /// Times before it that were lost and fed as missing.
+    fed: u64,
+    /// Samples that are missing.
+    nothing: Block,
 }
 
 /// Maker of samples of channels from chunks.
@@ -55,6 +67,11 @@ pub trait Channels {
 
     /// Blocks of an input's channel that were flagged, and all that were judged; [`None`] where nothing is judged.
     fn flagged(&self) -> Option<[u64; 2]> {
+        None
+    }
+
+    /// Samples that were flagged, that were lost before, and all that were judged; [`None`] where nothing is judged.
+    fn judged(&self) -> Option<[u64; 3]> {
         None
     }
 }
@@ -91,7 +108,7 @@ pub struct LiveDump {
     /// Its times, whether samples of them came or not.
     pub times: u64,
     /// Visibilities, and how many samples are behind them. Its own times leave out those of which nothing
-    /// came. Of a gated plan those of gate 0.
+    /// came, but for times that samples are delayed into. Of a gated plan those of gate 0.
     pub dump: Dump,
     /// Dumps of the other gates.
     pub others: Vec<Dump>,
@@ -139,6 +156,11 @@ impl<C: Channels> Integrator<C> {
         self.channels.flagged()
     }
 
+    /// Samples that were flagged, that were lost before, and all that were judged; [`None`] where nothing is judged.
+    pub fn judged_samples(&self) -> Option<[u64; 3]> {
+        self.channels.judged()
+    }
+
     /// Dumps of which nothing came, between others: they are not handed out.
     pub fn empty(&self) -> u64 {
         self.sums.empty
@@ -155,9 +177,11 @@ impl<C: Channels> Integrator<C> {
     ) -> Result<Option<C::Chunk>> {
         let Self { sums, channels } = self;
         channels.add(&passed, sums, &mut done)?;
-        sums.finish_before(channels.time(passed.end), &mut done)?;
+        let over = channels.time(passed.end);
+        sums.lose(over, &mut done)?;
+        sums.finish_before(over, &mut done)?;
         if passed.jumped {
-            sums.finish(&mut done)?;
+            sums.jump(&mut done)?;
         }
         Ok(passed.chunk)
     }
@@ -167,7 +191,9 @@ impl<C: Channels> Integrator<C> {
     /// # Errors
     /// As for [`take`](Self::take).
     pub fn end(&mut self, end: u64, mut done: impl FnMut(&LiveDump) -> Result<()>) -> Result<()> {
-        self.sums.finish_before(self.channels.time(end), &mut done)?;
+        let over = self.channels.time(end);
+        self.sums.lose(over, &mut done)?;
+        self.sums.finish_before(over, &mut done)?;
         self.sums.correlator.reset();
         self.sums.current = None;
         Ok(())
@@ -206,11 +232,95 @@ impl Sums {
             last: None,
             dump: LiveDump::default(),
             empty: 0,
+            shape: *shape,
+            next: None,
+            fed: 0,
+            nothing: Block::new(),
         })
     }
 
     /// Adds samples from time `start` on; of words of bits both are whole words.
     pub(super) fn add(
+        &mut self,
+        samples: Samples<'_>,
+        start: u64,
+        done: &mut dyn FnMut(&LiveDump) -> Result<()>,
+    ) -> Result<()> {
+        self.lose(start, done)?;
+        let end = start + samples.extents().times as u64;
+        (self.next, self.fed) = (Some(end), 0);
+        self.feed(samples, start, done)
+    }
+
+    /// Times before `end` of which nothing came are lost. As far as delays reach, they are fed as missing: delayed samples
+    /// of the times before come out there.
+    pub(super) fn lose(
+        &mut self,
+        end: u64,
+        done: &mut dyn FnMut(&LiveDump) -> Result<()>,
+    ) -> Result<()> {
+        let word = self.shape.encoding.times() as u64;
+        let end = end / word * word;
+        let Some(next) = self.next.filter(|next| *next < end) else { return Ok(()) };
+        let reach = (self.correlator.longest_shift() as u64).next_multiple_of(word);
+        let count = reach.saturating_sub(self.fed).min(end - next);
+        let block = std::mem::take(&mut self.nothing);
+        let fed = self.feed_nothing(block, next..next + count, |sums, samples, from| {
+            sums.feed(samples, from, done)
+        });
+        (self.next, self.fed) = (Some(end), self.fed + count);
+        fed
+    }
+
+    /// Hands `to` missing samples of some times, and their first, a block after the other.
+    fn feed_nothing(
+        &mut self,
+        mut block: Block,
+        times: Range<u64>,
+        mut to: impl FnMut(&mut Self, Samples<'_>, u64) -> Result<()>,
+    ) -> Result<()> {
+        let (shape, word) = (self.shape, self.shape.encoding.times());
+        let most = (NOTHING_BYTES / shape.bytes_per_time().max(1)).max(1).next_multiple_of(word);
+        let mut from = times.start;
+        while from < times.end {
+            let count = (times.end - from).min(most as u64) as usize;
+            if block.times < count {
+                block = Block::missing(&shape, count)?;
+            }
+            to(self, block.view(&shape).times(0..count), from)?;
+            from += count as u64;
+        }
+        self.nothing = block;
+        Ok(())
+    }
+
+    /// The time jumps: nothing else of the dump comes, and what delays hold is forgotten.
+    fn jump(&mut self, done: &mut dyn FnMut(&LiveDump) -> Result<()>) -> Result<()> {
+        if let (Some(next), Some(number)) = (self.next, self.current) {
+            let end = (number + 1).saturating_mul(self.integration);
+            self.lose(end.max(next), done)?;
+        }
+        self.finish(done)?;
+        let word = self.shape.encoding.times() as u64;
+        let left = (self.correlator.longest_shift() as u64).next_multiple_of(word);
+        let left = left.saturating_sub(self.fed);
+        if self.next.take().is_some() && left > 0 {
+            let gates = self.gates.is_some();
+            let block = std::mem::take(&mut self.nothing);
+            self.feed_nothing(block, 0..left, |sums, samples, _| match gates {
+                false => sums.correlator.accumulate(samples),
+                true => {
+                    let none = vec![DROP; samples.extents().times];
+                    sums.correlator.accumulate_gated(samples, &none[..])
+                }
+            })?;
+            self.correlator.reset();
+        }
+        Ok(())
+    }
+
+    /// Adds samples to the dumps that they belong to.
+    fn feed(
         &mut self,
         samples: Samples<'_>,
         start: u64,

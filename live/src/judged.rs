@@ -24,6 +24,8 @@ pub struct Judged {
     stage: Option<Stage>,
     /// Blocks of an input's channel that were flagged, and all that were judged.
     blocks: [u64; 2],
+    /// Samples that were flagged, that were lost before, and all.
+    samples: [u64; 3],
 }
 
 impl Judged {
@@ -49,13 +51,26 @@ impl Judged {
             _ => None,
         };
         let kurtosis = plan.device(Device::Cpu).build()?;
-        Ok(Self { geometry, kurtosis, judge, stage, blocks: [0; 2] })
+        Ok(Self { geometry, kurtosis, judge, stage, blocks: [0; 2], samples: [0; 3] })
     }
 
     fn count(&mut self, moments: &Moments, flagged: &[Missing]) {
         let cells = |gap: &Missing| (gap.channels.len() * gap.inputs.len()) as u64;
         self.blocks[0] += flagged.iter().map(cells).sum::<u64>();
-        self.blocks[1] += (moments.values.len() / 3) as u64;
+        let judged = moments.values.len() as u64 / 3;
+        self.blocks[1] += judged;
+        let blocks = moments.values.shape()[0].max(1) as u64;
+        let all = judged / blocks * moments.times as u64;
+        let valid = moments.values.iter().step_by(3).map(|&valid| valid as u64).sum::<u64>();
+        for gap in flagged {
+            let block = gap.times.start / moments.block_times;
+            for channel in gap.channels.clone() {
+                let of = |input| moments.values[[block, channel, input, 0]] as u64;
+                self.samples[0] += gap.inputs.clone().map(of).sum::<u64>();
+            }
+        }
+        self.samples[1] += all - valid;
+        self.samples[2] += all;
     }
 }
 
@@ -96,6 +111,10 @@ impl Channels for Judged {
 
     fn flagged(&self) -> Option<[u64; 2]> {
         Some(self.blocks)
+    }
+
+    fn judged(&self) -> Option<[u64; 3]> {
+        Some(self.samples)
     }
 }
 

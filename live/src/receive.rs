@@ -6,6 +6,7 @@ use std::{
     io::{self, Read},
     marker::PhantomData,
     net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket},
+    ops::Range,
     str::FromStr,
     sync::{
         Arc, Mutex,
@@ -317,6 +318,7 @@ pub enum Plain {
 trait Share: Send + Sync {
     fn stop(&self);
     fn tally(&self) -> Tally;
+    fn span(&self) -> Option<Range<u64>>;
     fn flush(&self) -> u64;
     fn ended(&self) -> bool;
 }
@@ -328,6 +330,10 @@ impl<S: Stream> Share for Shared<S> {
 
     fn tally(&self) -> Tally {
         lock(&self.window).tally().clone()
+    }
+
+    fn span(&self) -> Option<Range<u64>> {
+        lock(&self.window).span()
     }
 
     fn flush(&self) -> u64 {
@@ -498,6 +504,12 @@ impl Watch {
     /// Counts so far.
     pub fn tally(&self) -> Tally {
         self.0.tally()
+    }
+
+    /// Times from the earliest to the latest that came since the time jumped, counted from timestamp 0; [`None`] before any
+    /// came.
+    pub fn span(&self) -> Option<Range<u64>> {
+        self.0.span()
     }
 }
 

@@ -20,11 +20,16 @@ use super::{
     chunks::{Chunk, Geometry, Passed, Stream},
     files::Clock,
     frames::{Frames, RawChunk},
-    receive::Receiver,
+    receive::{Receiver, Watch},
+    tally::Fate,
 };
 
 /// How long to wait for a chunk before it is asked whether to stop.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// How long nothing comes after the last time that was asked for before it is believed that heaps before it are lost, not
+/// late.
+const SETTLED: Duration = Duration::from_secs(1);
 
 /// Longest gap in seconds that counts as missing samples. After a longer one, or a step back, the senders have begun
 /// again, and the recording is over.
@@ -163,9 +168,15 @@ pub struct StreamRecording<S: Stream = Geometry> {
     spent: Sender<S::Chunk>,
     passed: Incoming<Passed<S::Chunk>>,
     stop: Box<dyn FnMut() -> bool + Send>,
+    /// Silences that end it: at any time, and after something came.
     silence: Option<Duration>,
-    /// When a chunk came last.
+    rest: Option<Duration>,
+    watch: Watch,
+    /// Number of heaps or frames that had come, and when the last of them did.
+    heard: u64,
     came: Instant,
+    /// First times are multiples of this.
+    align: NonZeroU64,
     /// Its first time, counted from timestamp 0.
     first: u64,
     /// Times that were read.
@@ -190,12 +201,16 @@ impl<S: Readable> StreamRecording<S> {
         Self {
             stream,
             clock,
+            watch: receiver.watch(),
             receiver: Some(receiver),
             spent,
             passed,
             stop: Box::new(stop),
             silence: None,
+            rest: None,
+            heard: 0,
             came: Instant::now(),
+            align: NonZeroU64::MIN,
             first: 0,
             position: 0,
             end: u64::MAX,
@@ -204,13 +219,18 @@ impl<S: Readable> StreamRecording<S> {
         }
     }
 
-    /// Ends it when nothing has come for so long.
+    /// Ends it when nothing has come for so long, from now on.
     pub fn silence(&mut self, silence: Option<Duration>) {
         self.silence = silence;
         self.came = Instant::now();
     }
 
-    /// Ends it after `times` times.
+    /// Ends it when nothing has come for so long after something did.
+    pub fn rest(&mut self, rest: Option<Duration>) {
+        self.rest = rest;
+    }
+
+    /// Ends it after `times` times. Where all of them came, it waits for no others.
     pub fn until(&mut self, times: u64) {
         self.end = times;
     }
@@ -218,6 +238,7 @@ impl<S: Readable> StreamRecording<S> {
     /// Waits until something comes, and begins there: at the first time that is a multiple of `align`, counted from
     /// timestamp 0. Returns false where the stream ended before.
     pub fn begin(&mut self, align: NonZeroU64) -> bool {
+        self.align = align;
         let began = self.go_on();
         if let Some((Passed { start, chunk: Some(chunk), .. }, _)) = &self.current {
             let came = start + self.stream.first_of(chunk).unwrap_or(0);
@@ -234,15 +255,13 @@ impl<S: Readable> StreamRecording<S> {
     /// Goes on to a chunk of which something has not been read; whether there is one.
     fn go_on(&mut self) -> bool {
         while self.current.is_none() {
-            let silent = self.silence.is_some_and(|silence| self.came.elapsed() > silence);
-            if (silent || (self.stop)())
+            if (self.is_over() || (self.stop)())
                 && let Some(receiver) = self.receiver.take()
             {
                 receiver.stop();
             }
             match self.passed.recv_timeout(LOOK) {
                 Ok(passed) => {
-                    self.came = Instant::now();
                     let missing = passed.chunk.as_ref().map(|chunk| self.stream.missing_of(chunk));
                     let jumped = std::mem::replace(&mut self.jumped, passed.jumped);
                     if jumped && !self.is_next(passed.start) {
@@ -257,6 +276,31 @@ impl<S: Readable> StreamRecording<S> {
             }
         }
         true
+    }
+
+    /// Whether nothing else is to come: there was silence, or all came that was asked for and nothing follows it.
+    fn is_over(&mut self) -> bool {
+        let tally = self.watch.tally();
+        let heard = Fate::ALL.iter().map(|fate| tally.heaps(*fate)).sum();
+        if std::mem::replace(&mut self.heard, heard) != heard {
+            self.came = Instant::now();
+            return false;
+        }
+        let quiet = self.came.elapsed();
+        let rest = self.rest.filter(|_| heard > 0);
+        if [self.silence, rest].into_iter().flatten().any(|silence| quiet > silence) {
+            return true;
+        }
+        let span = self.watch.span().filter(|_| quiet > SETTLED);
+        span.is_some_and(|span| {
+            let began = self.current.is_some() || self.position > 0 || self.first > 0;
+            let first = match began {
+                true => Some(self.first),
+                false => span.start.checked_next_multiple_of(self.align.get()),
+            };
+            let end = first.and_then(|first| first.checked_add(self.end));
+            end.is_some_and(|end| end <= span.end)
+        })
     }
 
     /// Whether a time that was jumped to is of the same recording.

@@ -240,8 +240,8 @@ impl fmt::Display for Estimate {
 /// kernels of many kinds.
 const CYCLES_OF_PTX: f64 = 3.5;
 /// Part of the time of device memory that is lost where half of the bytes are written, doubled: kernels whose blocks
-/// read and write take so much longer than the copy of the rows `limits`, which does nothing else. By the corner turns
-/// of the record.
+/// read and write take so much longer than the copy of the rows `limits`, which does nothing else. The one constant that is
+/// fitted to measured times: those of the corner turns in `benches/record`.
 const MIXED: f64 = 0.3;
 /// Barriers of a warp up to which blocks go through their phases together.
 const PHASES: f64 = 2.0;

@@ -84,18 +84,25 @@ pub fn kurtosis<'py>(
 ///     Encoding of the samples, whose rounding is taken into account.
 /// false_alarm : float, optional
 ///     Probability with which Gaussian noise is flagged, 1e-9 to 0.5; by default that of 3 sigma.
+/// circularity : sequence of float, optional
+///     ``|E[x^2]| / E[|x|^2]`` of the noise in each channel, 0 to 1: 1 of real-valued samples, as those of channel 0 of
+///     real voltages are; 0 of channels beyond the last.
+/// full_range : bool
+///     Whether the quantiser clamped to -8..7 or -128..127, in place of -7..7 or -127..127.
 ///
 /// Returns
 /// -------
 /// numpy.ndarray
 ///     uint8 ``[block, C, N]``: 1 is flagged. Silence and less than 16 samples are not.
 #[pyfunction]
-#[pyo3(signature = (sums, encoding="ci8", false_alarm=FALSE_ALARM))]
+#[pyo3(signature = (sums, encoding="ci8", false_alarm=FALSE_ALARM, circularity=Vec::new(), full_range=false))]
 pub fn kurtosis_flags<'py>(
     py: Python<'py>,
     sums: &Bound<'py, PyAny>,
     encoding: &str,
     false_alarm: f64,
+    circularity: Vec<f64>,
+    full_range: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let array = Array::of("sums", sums, stream(None)?)?;
     if (array.dtype.kind, array.dtype.bytes) != (Kind::Int, 8) {
@@ -110,12 +117,18 @@ pub fn kurtosis_flags<'py>(
     if !array.is_dense() {
         return Err(value("sums with gaps: expected an array in one piece".to_owned()));
     }
-    let mut judge = Judge::new(parse::<Encoding>(encoding)?, false_alarm).map_err(Fault::from)?;
-    let number = |bytes: &[u8]| i64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-    let flag = |bytes: &[u8]| {
-        let sums = [number(&bytes[..8]), number(&bytes[8..16]), number(&bytes[16..])];
-        u8::from(judge.flags(sums))
+    let judge = Judge::new(parse::<Encoding>(encoding)?, false_alarm).map_err(Fault::from)?;
+    let judge = if full_range { judge.full_range() } else { judge };
+    let judge = judge.circularity(&circularity).map_err(Fault::from)?;
+    let (channels, inputs) = match axes {
+        [.., channels, inputs] => (*channels, *inputs),
+        _ => (1, 1),
     };
-    let flags: Vec<u8> = array.bytes()?.chunks_exact(24).map(flag).collect();
+    let number = |bytes: &[u8]| i64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    let flag = |(cell, bytes): (usize, &[u8])| {
+        let sums = [number(&bytes[..8]), number(&bytes[8..16]), number(&bytes[16..])];
+        u8::from(judge.flags(cell / inputs % channels, sums))
+    };
+    let flags: Vec<u8> = array.bytes()?.chunks_exact(24).enumerate().map(flag).collect();
     numpy_array(py, flags, Dtype::UINT8, axes)
 }

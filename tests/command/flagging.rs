@@ -130,6 +130,101 @@ fn a_tone_a_pulse_and_a_drift_are_flagged() {
     }
 }
 
+/// A carrier in the last 44 times of 300, of which dumps of 270 have 14: blocks are those of the recording, whatever is
+/// integrated, and observe has the same bits and flags.
+#[test]
+fn blocks_do_not_depend_on_what_is_integrated() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut samples = record(&folder.join("x.npy"));
+    samples.slice_mut(ndarray::s![256.., 3, 1, 0]).fill(90);
+    samples.slice_mut(ndarray::s![256.., 3, 1, 1]).fill(10);
+    ndarray_npy::write_npy(folder.join("x.npy"), &samples).unwrap();
+    for device in ["cpu", "sim"] {
+        done(
+            folder,
+            &format!(
+                "correlate x.npy -o v.npy --counts n.npy --integrate 270 --device {device} --flag sk --false-alarm 1e-6 \
+                 --kurtosis k.npy --flags f.npy"
+            ),
+        );
+        let flags: Array3<u8> = ndarray_npy::read_npy(folder.join("f.npy")).unwrap();
+        assert_eq!(flags.dim(), (2, CHANNELS, INPUTS));
+        assert_eq!(flags[[1, 3, 1]], 1, "{device}");
+        let counts: ArrayD<u64> = ndarray_npy::read_npy(folder.join("n.npy")).unwrap();
+        // Of input 1 with itself.
+        assert_eq!(counts[[0, 3, 2]] + 14, counts[[0, 0, 2]], "{device}");
+        std::fs::write(
+            folder.join("plan.toml"),
+            format!(
+                "[input]\nfiles = [\"x.npy\"]\ndevice = \"{device}\"\n\
+                 flag = {{ method = \"sk\", false-alarm = 1e-6, kurtosis = \"k2.npy\", flags = \"f2.npy\" }}\n\
+                 [[visibilities]]\noutput = \"v2.npy\"\ncounts = \"n2.npy\"\nintegrate = 270\n"
+            ),
+        )
+        .unwrap();
+        done(folder, "observe plan.toml");
+        // All flags of a recording, also after dumps that leave a block out.
+        let whole = "--flag sk --sk-times 16 --integrate 260 --flags f4.npy --kurtosis k4.npy";
+        done(folder, &format!("correlate x.npy -o v4.npy --device {device} {whole}"));
+        let flags: Array3<u8> = ndarray_npy::read_npy(folder.join("f4.npy")).unwrap();
+        assert_eq!(flags.dim().0, 300_usize.div_ceil(16), "{device}");
+        for [ours, theirs] in
+            [["v.npy", "v2.npy"], ["n.npy", "n2.npy"], ["k.npy", "k2.npy"], ["f.npy", "f2.npy"]]
+        {
+            let [ours_bytes, theirs_bytes] =
+                [ours, theirs].map(|name| std::fs::read(folder.join(name)).unwrap());
+            assert!(ours_bytes == theirs_bytes, "{device} {ours} {theirs}");
+        }
+    }
+}
+
+/// Channel DC of real voltages has real samples: its noise is flagged as rarely as that of others, in correlate, channelise
+/// and observe alike, whichever way the band runs.
+#[test]
+fn real_channels_have_their_own_limits() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut rng = StdRng::seed_from_u64(29);
+    let mut noise = || (0..12).map(|_| rng.random_range(-5.0..5.0)).sum::<f64>().round() as i8;
+    let times = 16 * (256 * 30 + 3);
+    let raw = ndarray::Array2::from_shape_fn((4, times), |_| noise());
+    ndarray_npy::write_npy(folder.join("raw.npy"), &raw).unwrap();
+    for (encoding, inverted) in [("ci8", false), ("ci4", false), ("ci8", true)] {
+        let inverted = if inverted { "--inverted" } else { "" };
+        let engine =
+            format!("--taps 4 --level --output-encoding {encoding} {inverted} --device cpu");
+        let judged = |name: &str| format!("--flag sk --flags {name}.npy --kurtosis k-{name}.npy");
+        done(
+            folder,
+            &format!("correlate raw.npy -o v.npy --channelise 8 {engine} {}", judged("a")),
+        );
+        done(folder, &format!("channelise raw.npy -o x.npy --channels 8 {engine} {}", judged("b")));
+        std::fs::write(
+            folder.join("plan.toml"),
+            format!(
+                "[input]\nfiles = [\"raw.npy\"]\ndevice = \"sim\"\n\
+                 channelise = {{ channels = 8, taps = 4, level = true, output-encoding = \"{encoding}\", inverted = {} }}\n\
+                 flag = {{ method = \"sk\", flags = \"c.npy\" }}\n[[kurtosis]]\noutput = \"s.npy\"\n",
+                !inverted.is_empty()
+            ),
+        )
+        .unwrap();
+        done(folder, "observe plan.toml");
+        for name in ["a", "b", "c"] {
+            let flags: Array3<u8> =
+                ndarray_npy::read_npy(folder.join(format!("{name}.npy"))).unwrap();
+            assert_eq!(flags.dim(), (30, 8, 4));
+            for channel in 0..8 {
+                let flagged: usize =
+                    flags.slice(ndarray::s![.., channel, ..]).iter().map(|&f| usize::from(f)).sum();
+                // Of 120, of which 0.3 are to be.
+                assert!(flagged <= 4, "{encoding} {inverted} {name} channel {channel}: {flagged}");
+            }
+        }
+    }
+}
+
 /// Spectra of raw voltages go without what is flagged: as the spectra of all, with zeros there.
 #[test]
 fn spectra_go_without_what_is_flagged() {
@@ -160,7 +255,7 @@ fn spectra_go_without_what_is_flagged() {
         // The same flags as of the spectra that were written.
         let given = format!("--layout {layout} --device {device}");
         let judged = judged.replace("f.npy", "f2.npy").replace("k.npy", "k2.npy");
-        done(folder, &format!("correlate all.npy -o v.npy {given} {judged}"));
+        done(folder, &format!("correlate all.npy -o v.npy {given} {judged} --sk-real 0"));
         done(
             folder,
             &format!(
@@ -218,6 +313,10 @@ fn bad_options_are_refused() {
     record(&folder.path().join("x.npy"));
     for (options, expected) in [
         ("--flag sk --sk-times 15", "expected 16 to 65536"),
+        ("--flag sk --sk-times 0", "expected 16 to 65536"),
+        ("--flag sk --sk-times 65537", "expected 16 to 65536"),
+        ("--flag sk --sk-real 4", "--sk-real 4: expected channels from 0 to 3"),
+        ("--sk-full-range", "--flag"),
         ("--flag sk --false-alarm 0.6", "expected 1e-9 to 0.5"),
         ("--sk-times 64", "--flag"),
         ("--flag sk --flags v.npy", "v.npy"),

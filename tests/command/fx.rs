@@ -221,7 +221,7 @@ fn what_is_lost_is_counted() {
         let more = if folder.join("second.dada").exists() { "second.dada" } else { "" };
         let fx = format!("correlate {name} {more} {options} {FX} -o v.npy --counts n.npy");
         let said = done(folder, &fx);
-        assert!(said.contains("are missing for an input"), "{name}: {said}");
+        assert!(said.contains("of the samples are missing ("), "{name}: {said}");
         let counts: Array2<u64> = ndarray_npy::read_npy(folder.join("n.npy")).unwrap();
         let [window, hop] = bank;
         let whole = |spectrum: &usize| {

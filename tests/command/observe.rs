@@ -725,6 +725,9 @@ fn plans_that_cannot_be_made_get_a_sentence() {
             &format!("{input}[[grid]]\noutput = \"g.npy\"\n"),
             "line 4: the following required arguments were not provided: dishes",
         ),
+        (&format!("{input}[[kurtosis]]\noutput = \"k.npy\"\ntimes = 0\n"), "16 to 65536"),
+        (&format!("{input}flag = {{ method = \"sk\", times = 0 }}\n{v}"), "16 to 65536"),
+        (&format!("{input}flag = {{ method = \"sk\", real = [10] }}\n{v}"), "real 10"),
         (
             &format!(
                 "{input}[[beams]]\nweights = \"shifts.npy\"\nshifts = \"shifts.npy\"\noutput = \"b.npy\"\n"

@@ -344,7 +344,8 @@ fn vdif_is_read_as_bits() {
                     ),
                 );
                 assert_eq!(
-                    text.contains("are missing for an input and are left out"),
+                    text.contains("of the samples are missing")
+                        && text.contains(" and are left out"),
                     !lost.is_empty(),
                     "{text}"
                 );

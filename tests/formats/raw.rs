@@ -163,6 +163,25 @@ fn dada_files_stand_where_their_offsets_say() {
         let text = refusal(&[write("bad.dada", &dada(&header, 0, bytes))], any);
         assert!(text.contains(expected), "{text:?} says {expected:?}");
     }
+    // Starts are exact below a second.
+    for (cards, start) in [
+        ("PICOSECONDS 250000001000\n", "2013-07-02T01:37:40.250000001Z"),
+        ("PICOSECONDS 0\n", "2013-07-02T01:37:40Z"),
+        ("PICOSECONDS 999999999600\n", "2013-07-02T01:37:41Z"),
+        ("PICOSECONDS 250000000000\nOBS_OFFSET 400\n", "2013-07-02T01:37:40.25005Z"),
+    ] {
+        let path = write("start.dada", &dada(&format!("{DADA}{cards}"), 0, 40));
+        let recording = format::open_raw(&[path], any).unwrap();
+        assert_eq!(recording.start().unwrap().to_string(), start, "{cards}");
+    }
+    let fraction = DADA.replace("37:40", "37:40.5");
+    for (header, expected) in [
+        (format!("{DADA}PICOSECONDS 1000000000000\n"), "PICOSECONDS 1000000000000: expected less"),
+        (format!("{fraction}PICOSECONDS 25\n"), "expected one of them"),
+    ] {
+        let text = refusal(&[write("bad.dada", &dada(&header, 0, 40))], any);
+        assert!(text.contains(expected), "{text:?} says {expected:?}");
+    }
     let long = dada(DADA, 0, 0)[..511].to_vec();
     assert!(refusal(&[write("short.dada", &long)], any).contains("expected a DADA header of 512"));
 }

@@ -148,6 +148,43 @@ fn fractions_of_samples_and_flags_are_kept() {
 }
 
 /// Rows of many pieces: chunks that are filled by several dumps, and several chunks of a dump.
+/// Julian dates are 40 us apart in f64: dumps that follow each other faster are refused before anything is read, and dumps of
+/// one date wherever they come from.
+#[test]
+fn dumps_that_dates_do_not_tell_apart_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut quick = array(2);
+    quick["sample_time"] = json!(1e-5);
+    write(&folder.join("array.json"), &quick);
+    done(folder, "simulate -o rec.npy --inputs 2 --channels 3 --times 40");
+    let correlate = "correlate rec.npy -o x.uvh5 --array array.json --device cpu";
+    let before = files_in(folder);
+    for times in [1, 4] {
+        let text = refused(folder, &format!("{correlate} --integrate {times}"));
+        let spacing = 1e-5 * f64::from(times);
+        assert!(
+            text.contains(&format!("x.uvh5: dumps {spacing} s apart: expected at least 4.02e-5 s")),
+            "{text}"
+        );
+        assert_eq!(files_in(folder), before);
+    }
+    // One dump has no neighbour.
+    done(folder, &format!("{correlate} --integrate 40"));
+    done(folder, &format!("{correlate} --integrate 5"));
+    if let Some(python) = witness::python(&witness::PYUVDATA) {
+        let path = folder.join("x.uvh5");
+        uvdata(&python, &["times", path.to_str().unwrap(), "8"]);
+    }
+    let (shape, path) = (shape(2, 3), folder.join("y.uvh5"));
+    let array = Array::parse(&quick.to_string()).unwrap();
+    let mut file = uvh5::Writer::create(&path, &array, &shape).unwrap();
+    let valid = ValidCounts::Complete(1);
+    file.append(&numbered(&shape, 0), &valid, 0, 1).unwrap();
+    let error = file.append(&numbered(&shape, 1), &valid, 0, 1).unwrap_err().to_string();
+    assert!(error.contains("dumps of one Julian date"), "{error}");
+}
+
 #[test]
 fn many_rows_come_back_as_they_were() {
     let folder = tempfile::tempdir().unwrap();

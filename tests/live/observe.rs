@@ -200,6 +200,9 @@ fn heaps_that_are_served_are_flagged_as_their_recording_is() {
     }
     let said = refused(folder().path(), "serve --flag sk --flags f.npy --device cpu");
     assert!(said.contains("--flags: a service writes no such files"), "{said}");
+    // Heaps of 256 times and blocks of 65521 end together after 16773376.
+    let said = refused(folder().path(), "serve --flag sk --sk-times 65521 --device cpu");
+    assert!(said.contains("--sk-times 65521 of heaps of 256 times"), "{said}");
 }
 
 #[test]
@@ -221,6 +224,82 @@ fn subchannels_of_a_stream_are_those_of_its_recording() {
     fs::write(folder.join("file.toml"), text).unwrap();
     done(folder, "observe file.toml");
     same(folder, &["v.npy", "k.npy"]);
+}
+
+/// All times fit into the window of chunks that is received: the stream ends all the same, without a key that says so.
+#[test]
+fn a_stream_that_fits_the_window_ends() {
+    let folder = folder();
+    let folder = folder.path();
+    let table = "device = \"cpu\"\n[[visibilities]]\noutput = \"v.npy\"\n";
+    done(folder, "simulate -o scan.npy --inputs 6 --channels 10 --times 3072 --sources 1");
+    let mut live = Listening::start(folder, "times = 3072, heap-times = 64", table);
+    live.send(folder, "--heap-times 64");
+    let start = Instant::now();
+    while live.child.try_wait().unwrap().is_none() {
+        if start.elapsed() > Duration::from_secs(60) {
+            live.child.kill().unwrap();
+            panic!("the stream does not end");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let said = live.end();
+    assert!(said.contains("x 3072 times"), "{said}");
+}
+
+/// A sender that dies early ends the stream after a silence that is counted from what came last.
+#[test]
+fn a_sender_that_dies_ends_the_stream() {
+    use corrust::{
+        format::{Block, Recording, Timestamp},
+        live::{
+            Chunk, Clock, Geometry, Receiver, StreamRecording, Window, open,
+            spead::{Item, id, packets},
+        },
+    };
+    let geometry = Geometry {
+        fengs: 1,
+        polarisations: 2,
+        channels: 1,
+        first_channel: 0,
+        heap_times: 16,
+        step: 2,
+        chunk_heaps: 2,
+        window: 4,
+    };
+    let socket = open("127.0.0.1:0".parse().unwrap(), None, 1 << 16).unwrap();
+    let to = socket.local_addr().unwrap();
+    let ((spent, empty), (sender, passed)) =
+        (std::sync::mpsc::channel(), std::sync::mpsc::channel());
+    let memory = (0..6).map(|_| geometry.memory(None).unwrap());
+    Window::chunks(&geometry, memory).for_each(|chunk: Chunk| drop(spent.send(chunk)));
+    let window = Window::new(geometry.clone(), 0, empty, sender);
+    let receiver = Receiver::start(vec![socket], window, 1 << 12, 1 << 16).unwrap();
+    let clock = Clock { sync: Timestamp::UNIX_EPOCH, rate: 1e6, step: 2 };
+    let mut stream = StreamRecording::new(receiver, geometry, clock, (spent, passed), || false);
+    stream.rest(Some(Duration::from_millis(300)));
+    stream.until(1000);
+    // Two heaps, the second after longer than half of the silence, and no others.
+    let sending = std::thread::spawn(move || {
+        let from = UdpSocket::bind("127.0.0.1:0").unwrap();
+        std::thread::sleep(Duration::from_millis(400));
+        for heap in 0..2_u64 {
+            let items = [
+                Item::immediate(id::TIMESTAMP, heap * 32),
+                Item::immediate(id::FENG, 0),
+                Item::immediate(id::CHANNEL, 0),
+                Item::absolute(id::SAMPLES, 0),
+            ];
+            packets(heap + 1, &items, &[7; 64], 1024, |packet| from.send_to(packet, to).map(drop))
+                .unwrap();
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    });
+    assert!(stream.begin(std::num::NonZeroU64::MIN));
+    let mut block = Block::new();
+    assert_eq!(stream.read_block(100, &mut block).unwrap(), 32);
+    assert_eq!(stream.read_block(100, &mut block).unwrap(), 0);
+    sending.join().unwrap();
 }
 
 /// Of the heaps 5 to 12, after which the stream is silent, then a signal comes.

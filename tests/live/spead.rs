@@ -362,6 +362,72 @@ fn gates_count_from_the_sync_time() {
     }
 }
 
+/// Inputs are delayed over chunks that never came: later samples meet those of their own times.
+#[test]
+fn delays_go_on_over_chunks_that_never_came() {
+    const SHIFTS: [usize; 6] = [0, 3, 20, 40, 5, 0];
+    for (integration, lost) in [(32, 6..10), (50, 6..10), (7, 6..16), (50, 5..6), (400, 6..16)] {
+        let mut case = Case::new(26, 13);
+        let mut bench = Bench::new(&GEOMETRY, integration, 1 << 47);
+        let shape = GEOMETRY.shape();
+        let plan = Correlator::builder(shape.inputs, shape.channels).layout(shape.layout);
+        let plan = plan.device(Device::Cpu).shifts(&SHIFTS).build().unwrap();
+        bench.integrator = Integrator::new(plan, GEOMETRY.clone(), integration).unwrap();
+        for heap in case.heaps() {
+            if lost.contains(&heap.slot) {
+                continue;
+            }
+            case.mark(heap);
+            bench.heap(heap.feng as u16 + 1, &case.items(heap, 0), &case.payload(heap), 1000);
+        }
+        bench.end();
+        let Geometry { heap_times, polarisations, channels, .. } = GEOMETRY;
+        let times = case.slots * heap_times;
+        let delayed = |time: usize, channel: usize, input: usize| {
+            let time = time.checked_sub(SHIFTS[input])?;
+            case.present[case.cell(time / heap_times, input / polarisations, channel)]
+                .then(|| case.sample(time, channel, input).map(i64::from))
+        };
+        let mut expected = Vec::new();
+        for start in (0..times).step_by(integration as usize) {
+            if start + integration as usize > times {
+                break;
+            }
+            let (mut sums, mut counts) = (Vec::new(), Vec::new());
+            for channel in 0..channels {
+                for (i, j) in (0..shape.inputs).flat_map(|i| (0..=i).map(move |j| (i, j))) {
+                    let (mut sum, mut count) = ([0, 0], 0);
+                    for time in start..start + integration as usize {
+                        let both = delayed(time, channel, i).zip(delayed(time, channel, j));
+                        if let Some(([a, b], [c, d])) = both {
+                            sum = [sum[0] + a * c + b * d, sum[1] + b * c - a * d];
+                            count += 1;
+                        }
+                    }
+                    sums.push(sum);
+                    counts.push(count);
+                }
+            }
+            if counts.iter().any(|&count: &u64| count > 0) {
+                expected.push((start as u64, sums, counts));
+            }
+        }
+        let width = baselines(shape.inputs);
+        let found: Vec<_> = bench
+            .dumps
+            .iter()
+            .map(|dump| {
+                let sums = dump.dump.visibilities.integer().unwrap();
+                let sums: Vec<_> = sums.iter().map(|sum| [sum.re, sum.im]).collect();
+                let valid = (0..sums.len()).map(|k| dump.dump.valid.get(k / width, k % width));
+                let valid: Vec<_> = valid.collect();
+                (dump.start, sums, valid)
+            })
+            .collect();
+        assert!(found == expected, "{integration} {lost:?}");
+    }
+}
+
 #[test]
 fn timestamps_wrap() {
     // Heaps begin at multiples of 320: the last one before the wrap is 2^48 - 256, which is one.

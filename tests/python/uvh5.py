@@ -152,6 +152,12 @@ def phased(path, unphased_path, name):
         assert difference < 5e-6, what
 
 
+def times(path, count):
+    """The file has so many times, each of all baselines."""
+    data = read(path)
+    assert data.Ntimes == int(count) == len(numpy.unique(data.time_array)), data.Ntimes
+
+
 def measurement_set(path, folder):
     """The file becomes a Measurement Set that casacore opens."""
     from casacore.tables import table

@@ -2,7 +2,11 @@
 
 use std::ops::Range;
 
-use super::{plan::Channeliser, shape::SpectrumEncoding, spectra::Spectra};
+use super::{
+    plan::Channeliser,
+    shape::{self as channelise, SpectrumEncoding},
+    spectra::Spectra,
+};
 use crate::{
     device::{gpu::Stream, memory::Buffer},
     error::{Error, Result},
@@ -25,7 +29,11 @@ pub struct Engine {
 
 impl Engine {
     /// A stream that begins.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when spectra are of `cf32`, which are not correlated; [`Error::OutOfMemory`].
     pub fn new(mut plan: Channeliser) -> Result<Self> {
+        correlated(plan.shape())?;
         plan.reset();
         let inputs = plan.shape().inputs;
         let room = match plan.gpu() {
@@ -52,15 +60,7 @@ impl Engine {
 
     /// Shape of the spectra, as a correlator takes them.
     pub fn shape(&self) -> Result<Shape> {
-        let shape = self.plan.shape();
-        let SpectrumEncoding::Voltage(encoding) = shape.encoding else {
-            return Err(Error::invalid(
-                "spectra of cf32: expected ci8, ci4, ci4-offset or cf16, which are correlated and \
-                 beamformed",
-            ));
-        };
-        let (inputs, channels) = (shape.inputs, shape.channels);
-        Ok(Shape { inputs, channels, encoding, layout: shape.layout })
+        correlated(self.plan.shape())
     }
 
     /// Makes the spectra that more samples complete; how many they are.
@@ -122,5 +122,29 @@ impl Engine {
             clipped.iter_mut().zip(on_device).for_each(|(sum, count)| *sum += count);
         }
         Ok(clipped)
+    }
+}
+
+/// Shape of spectra, as a correlator takes them.
+fn correlated(shape: &channelise::Shape) -> Result<Shape> {
+    let SpectrumEncoding::Voltage(encoding) = shape.encoding else {
+        return Err(Error::invalid(
+            "spectra of cf32: expected ci8, ci4, ci4-offset or cf16, which are correlated and beamformed",
+        ));
+    };
+    let (inputs, channels) = (shape.inputs, shape.channels);
+    Ok(Shape { inputs, channels, encoding, layout: shape.layout })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::choice::Device;
+
+    #[test]
+    fn spectra_that_are_not_correlated_are_refused() {
+        let plan = Channeliser::builder(1, 8).output(SpectrumEncoding::Cf32).device(Device::Cpu);
+        let refused = Engine::new(plan.build().unwrap()).err().unwrap().to_string();
+        assert!(refused.contains("cf32: expected ci8"), "{refused}");
     }
 }

@@ -371,6 +371,34 @@ impl Channeliser {
         &self.prototype
     }
 
+    /// How far white noise of the raw samples is from complex noise in each channel: `|E[X^2]| / E[|X|^2]`, 1 of channel
+    /// DC of real samples, whose values are real but for gains and delays, and little of its neighbours and those of the
+    /// Nyquist channel. Nothing of complex samples, whose channels are all of complex noise.
+    pub fn circularity(&self) -> Vec<f64> {
+        // Further from DC and from the Nyquist channel the prototype lets nothing through.
+        const REACH: i64 = 4;
+        if self.shape.raw.is_complex() {
+            return Vec::new();
+        }
+        let (channels, residues) = (self.shape.channels as i64, self.shape.residues() as f64);
+        let power: f64 = self.prototype.iter().map(|h| h * h).sum();
+        // sum over n of h[n]^2 exp(-2 pi j 2 k n / K).
+        let at = |away: i64| {
+            let turns = |n: usize| {
+                std::f64::consts::TAU * ((2 * away) as f64 * n as f64 / residues).fract()
+            };
+            let terms = self.prototype.iter().enumerate();
+            let sum: Complex<f64> = terms.map(|(n, h)| Complex::from_polar(h * h, -turns(n))).sum();
+            sum.norm() / power
+        };
+        let near: Vec<f64> = (0..=REACH.min(channels / 2)).map(at).collect();
+        let of_channel = |channel| {
+            let from_dc = self.shape.frequency(channel).abs();
+            near.get(from_dc.min(channels - from_dc) as usize).copied().unwrap_or(0.0)
+        };
+        (0..self.shape.channels).map(of_channel).collect()
+    }
+
     /// The device that channelises, as a person would name it.
     pub fn device_name(&self) -> &str {
         self.backend.device_name()

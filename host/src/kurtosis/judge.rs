@@ -1,10 +1,14 @@
 //! The estimator, and the judgement of blocks by it.
 
-use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
-use super::{levels::Levels, pearson, sums::Sums};
+use super::{
+    levels::{Factors, Levels, Place, Range},
+    pearson::{self, Moments},
+    sums::Sums,
+};
 use crate::{
     error::{Error, Result},
     sample::Encoding,
@@ -17,25 +21,119 @@ pub const FALSE_ALARM: f64 = 0.002_699_796_063_260_19;
 /// Valid samples of a block that is judged at all.
 pub const FEWEST_SAMPLES: i64 = 16;
 
+/// Circularities below this count as 0: the mean of the estimator is 1 more than its square.
+const CIRCULAR: f64 = 0.02;
+
+/// Numbers of samples of which thresholds are made, for each doubling: others lie between.
+const COUNTS: i32 = 8;
+
+/// Number of the last of them: 2^17 samples.
+const LAST_COUNT: i32 = 17 * COUNTS;
+
+/// Entries of the table of powers from one for which thresholds are made to the next.
+const STRIDE: usize = 4;
+
 /// Says which blocks are no Gaussian noise.
 ///
-/// Few-bit noise has another mean and width of the estimator than noise that was not rounded: both are taken out, for
-/// noise of the block's own power that was rounded to the nearest integers.
+/// Few-bit noise has another mean and scatter of the estimator than noise that was not rounded: both are taken out, for
+/// noise of the block's own power that was rounded to the nearest integers and clamped to `-7..=7` (4 bits) or
+/// `-127..=127` (8 bits), as corrust does it. Samples of quantisers that also give -8 or -128 are judged so by
+/// [`full_range`](Self::full_range).
+///
+/// Noise whose samples are real numbers, as those of channel 0 of real voltages are, has other moments:
+/// [`circularity`](Self::circularity) says of which channels.
 ///
 /// ```
 /// use corrust_host::{Encoding, kurtosis::{FALSE_ALARM, Judge}};
 ///
-/// let mut judge = Judge::new(Encoding::Ci8, FALSE_ALARM)?;
+/// let judge = Judge::new(Encoding::Ci8, FALSE_ALARM)?;
 /// // 256 samples of the same power: a carrier. |x|^2 = 100.
-/// assert_eq!(judge.estimate([256, 25600, 2560000]).map(|sk| sk < 0.1), Some(true));
-/// assert!(judge.flags([256, 25600, 2560000]));
+/// assert_eq!(judge.estimate(0, [256, 25600, 2560000]).map(|sk| sk < 0.1), Some(true));
+/// assert!(judge.flags(0, [256, 25600, 2560000]));
 /// # Ok::<(), corrust_host::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Judge {
-    levels: Levels,
+    range: Range,
     false_alarm: f64,
-    limits: HashMap<i64, [f64; 2]>,
+    kinds: Vec<Kind>,
+    /// Kind of each channel's noise; 0 of those beyond the last.
+    of_channels: Vec<usize>,
+}
+
+/// Noise of one kind.
+#[derive(Clone, Debug)]
+struct Kind {
+    circularity: f64,
+    levels: Levels,
+    /// Thresholds, `[count][power]`, once they were needed.
+    limits: Vec<OnceLock<[f64; 2]>>,
+}
+
+impl Kind {
+    fn new(range: Range, circularity: f64) -> Self {
+        let levels = Levels::new(range, circularity);
+        let limits = vec![OnceLock::new(); (LAST_COUNT + 1) as usize * Self::columns(&levels)];
+        Self { circularity, levels, limits }
+    }
+
+    /// Powers for which thresholds are made.
+    fn columns(levels: &Levels) -> usize {
+        levels.len().div_ceil(STRIDE)
+    }
+
+    /// How many standard deviations the statistic of a block lies from its mean, and the place of its power.
+    fn deviations(&self, samples: f64, sum: f64, squares: f64) -> (f64, Place, f64) {
+        let power = sum / samples;
+        let place = self.levels.place(power);
+        let Factors { mean, variance, .. } = self.levels.factors(place);
+        let moments = Moments::of(samples, self.levels.shape);
+        let statistic = (squares / samples - self.levels.square(place)) / (power * power);
+        let deviation = (moments.variance * variance).sqrt();
+        let width = moments.variance.sqrt() * moments.scale;
+        ((statistic - mean * moments.mean) / deviation, place, width)
+    }
+
+    /// Thresholds of one number of samples and one power of the table, in standard deviations.
+    fn made(&self, count: i32, column: usize, false_alarm: f64) -> [f64; 2] {
+        let cell = &self.limits[count as usize * Self::columns(&self.levels) + column];
+        *cell.get_or_init(|| {
+            let samples = 2_f64.powf(f64::from(count) / f64::from(COUNTS));
+            let entry = (column * STRIDE).min(self.levels.len() - 2);
+            let place = Place { entry, part: 0.0 };
+            let Factors { mean, variance, third, fourth } = self.levels.factors(place);
+            let moments = Moments::of(samples, self.levels.shape);
+            let found = Moments {
+                mean: mean * moments.mean,
+                variance: variance * moments.variance,
+                third: third * moments.third,
+                fourth: fourth * moments.fourth,
+                ..moments
+            };
+            let shape = pearson::Shape::new(&found, self.levels.ratio(place));
+            let like = fourth.clamp(0.0, 1.0).powi(2);
+            pearson::limits(shape, ([samples, self.levels.shape], like), false_alarm)
+        })
+    }
+
+    /// Thresholds of so many samples at a place, between those that are made.
+    fn limits(&self, samples: i64, place: Place, false_alarm: f64) -> [f64; 2] {
+        let samples = samples.max(FEWEST_SAMPLES) as f64;
+        let count = ((samples.log2() * f64::from(COUNTS) + 1e-9) as i32).min(LAST_COUNT - 1);
+        let root = |count: i32| 2_f64.powf(f64::from(-count) / f64::from(2 * COUNTS));
+        let [a, b] = [root(count), root(count + 1)];
+        let beside = ((a - samples.sqrt().recip()) / (a - b)).clamp(0.0, 1.0);
+        let column = place.entry / STRIDE;
+        let last = Self::columns(&self.levels) - 1;
+        let along = ((place.entry % STRIDE) as f64 + place.part) / STRIDE as f64;
+        let row = |count: i32| {
+            let [a, b] = [column, (column + 1).min(last)]
+                .map(|column| self.made(count, column, false_alarm));
+            [0, 1].map(|end| a[end] + along * (b[end] - a[end]))
+        };
+        let [a, b] = [row(count), row(count + 1)];
+        [0, 1].map(|end| a[end] + beside * (b[end] - a[end]))
+    }
 }
 
 impl Judge {
@@ -50,75 +148,94 @@ impl Judge {
                 "a false-alarm probability of {false_alarm}: expected 1e-9 to 0.5"
             )));
         }
-        let bits = match encoding {
-            Encoding::Ci8 => 8,
-            Encoding::Ci4 | Encoding::Ci4Offset => 4,
+        let most = match encoding {
+            Encoding::Ci8 => 127,
+            Encoding::Ci4 | Encoding::Ci4Offset => 7,
             other => {
                 return Err(Error::invalid(format!(
                     "spectral kurtosis of {other} samples: expected ci8, ci4 or ci4-offset"
                 )));
             }
         };
-        Ok(Self { levels: Levels::new(bits), false_alarm, limits: HashMap::new() })
+        let range = Range { least: -most, most };
+        Ok(Self { range, false_alarm, kinds: vec![Kind::new(range, 0.0)], of_channels: Vec::new() })
     }
 
-    /// The estimator of a block of `S0`, `S1`, `S2`, 1 on average for Gaussian noise; [`None`] for less than
-    /// [`FEWEST_SAMPLES`] samples and for silence.
-    pub fn estimate(&self, [samples, sum, squares]: [i64; 3]) -> Option<f64> {
+    /// Judges samples whose quantiser clamped to `-8..=7` or `-128..=127`, all integers of the encoding.
+    #[must_use]
+    pub fn full_range(mut self) -> Self {
+        self.range.least = -self.range.most - 1;
+        for kind in &mut self.kinds {
+            *kind = Kind::new(self.range, kind.circularity);
+        }
+        self
+    }
+
+    /// Says of each channel how far its noise is from complex noise: `|E[x^2]| / E[|x|^2]`, 0 of noise whose phase is
+    /// uniform, 1 of noise that is real but for a constant phase. Channels beyond the last have complex noise.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a number that is not from 0 to 1.
+    pub fn circularity(mut self, of_channels: &[f64]) -> Result<Self> {
+        self.kinds.truncate(1);
+        self.of_channels.clear();
+        for (channel, &circularity) in of_channels.iter().enumerate() {
+            // Sums in floating point may be a little more than 1.
+            if !(0.0..=1.0 + 1e-9).contains(&circularity) {
+                return Err(Error::invalid(format!(
+                    "a circularity of {circularity} of channel {channel}: expected 0 to 1"
+                )));
+            }
+            let circularity = if circularity < CIRCULAR { 0.0 } else { circularity.min(1.0) };
+            let known = self.kinds.iter().position(|kind| kind.circularity == circularity);
+            self.of_channels.push(known.unwrap_or_else(|| {
+                self.kinds.push(Kind::new(self.range, circularity));
+                self.kinds.len() - 1
+            }));
+        }
+        Ok(self)
+    }
+
+    fn kind(&self, channel: usize) -> &Kind {
+        &self.kinds[self.of_channels.get(channel).copied().unwrap_or(0)]
+    }
+
+    /// The estimator of a block of a channel with these `S0`, `S1`, `S2`, 1 on average for Gaussian noise; [`None`] for
+    /// less than [`FEWEST_SAMPLES`] samples and for silence.
+    pub fn estimate(&self, channel: usize, [samples, sum, squares]: [i64; 3]) -> Option<f64> {
         if samples < FEWEST_SAMPLES || sum <= 0 {
             return None;
         }
-        let (samples, sum, squares) = (samples as f64, sum as f64, squares as f64);
-        let raw = (samples + 1.0) / (samples - 1.0) * (samples * squares / (sum * sum) - 1.0);
-        let [mean, width] = self.levels.at(sum / samples, samples);
-        Some(1.0 + (raw - mean) / width)
+        let kind = self.kind(channel);
+        let (deviations, _, width) = kind.deviations(samples as f64, sum as f64, squares as f64);
+        Some(1.0 + deviations * width)
     }
 
-    /// Values of the estimator between which a block of so many samples passes.
-    pub fn limits(&mut self, samples: i64) -> [f64; 2] {
-        let Self { false_alarm, limits, .. } = self;
-        *limits
-            .entry(samples)
-            .or_insert_with(|| pearson::limits(samples.max(FEWEST_SAMPLES) as f64, *false_alarm))
-    }
-
-    /// Whether a block of `S0`, `S1`, `S2` is to be flagged.
-    pub fn flags(&mut self, sums: [i64; 3]) -> bool {
-        let limits = self.limits(sums[0]);
-        self.is_beyond(sums, limits)
-    }
-
-    fn is_beyond(&self, sums: [i64; 3], [least, most]: [f64; 2]) -> bool {
-        self.estimate(sums).is_some_and(|estimate| !(least..=most).contains(&estimate))
+    /// Whether a block of a channel with these `S0`, `S1`, `S2` is to be flagged.
+    pub fn flags(&self, channel: usize, [samples, sum, squares]: [i64; 3]) -> bool {
+        if samples < FEWEST_SAMPLES || sum <= 0 {
+            return false;
+        }
+        let kind = self.kind(channel);
+        let (deviations, place, _) = kind.deviations(samples as f64, sum as f64, squares as f64);
+        let [least, most] = kind.limits(samples, place, self.false_alarm);
+        !(least..=most).contains(&deviations)
     }
 
     /// The samples of `sums` that are to be flagged, neighbouring inputs together; times are counted from the first.
-    pub fn flagged(&mut self, sums: &Sums) -> Vec<Missing> {
+    pub fn flagged(&self, sums: &Sums) -> Vec<Missing> {
         let &[_, channels, inputs, _] = sums.values.shape() else { return Vec::new() };
         if sums.values.is_empty() {
             return Vec::new();
         }
         let values = sums.values.as_slice().expect("sums lie in standard order");
         let (cells, _) = values.as_chunks::<3>();
-        // Blocks have few numbers of samples.
-        let mut last = None;
-        for [samples, ..] in cells {
-            if last != Some(*samples) {
-                self.limits(*samples);
-                last = Some(*samples);
-            }
-        }
-        let judge = &*self;
         let of_row = |(row, cells): (usize, &[[i64; 3]])| {
             let (block, channel) = (row / channels, row % channels);
             let mut flagged: Vec<Missing> = Vec::new();
-            let (mut open, mut last) = (false, None);
+            let mut open = false;
             for (input, sums_of) in cells.iter().enumerate() {
-                let (_, limits) = *last
-                    .filter(|(samples, _)| *samples == sums_of[0])
-                    .get_or_insert_with(|| (sums_of[0], judge.limits[&sums_of[0]]));
-                last = Some((sums_of[0], limits));
-                let flag = judge.is_beyond(*sums_of, limits);
+                let flag = self.flags(channel, *sums_of);
                 match flagged.last_mut() {
                     Some(last) if flag && open => last.inputs.end = input + 1,
                     _ if flag => flagged.push(
@@ -143,83 +260,116 @@ mod tests {
 
     use super::*;
 
-    /// Sums of a block of Gaussian noise of a standard deviation, rounded to integers up to `most`.
-    fn noise(rng: &mut StdRng, samples: i64, deviation: f64, most: f64) -> [i64; 3] {
-        let mut sums = [samples, 0, 0];
-        for _ in 0..samples {
-            // Box and Muller.
-            let radius = deviation * (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
-            let (sine, cosine) = (std::f64::consts::TAU * rng.random::<f64>()).sin_cos();
-            let part = |value: f64| (radius * value).round().clamp(-most - 1.0, most) as i64;
-            let power = part(sine).pow(2) + part(cosine).pow(2);
-            sums[1] += power;
-            sums[2] += power * power;
+    /// Noise that is judged: standard deviations of its real and imaginary parts, and the integers it is rounded to.
+    #[derive(Clone, Copy, Debug)]
+    struct Noise {
+        deviations: [f64; 2],
+        least: f64,
+        most: f64,
+    }
+
+    impl Noise {
+        fn of(encoding: Encoding, deviation: f64) -> Self {
+            let most = if encoding == Encoding::Ci8 { 127.0 } else { 7.0 };
+            Self { deviations: [deviation; 2], least: -most, most }
         }
-        sums
+
+        /// Sums of a block.
+        fn sums(&self, rng: &mut StdRng, samples: i64) -> [i64; 3] {
+            let mut sums = [samples, 0, 0];
+            for _ in 0..samples {
+                // Box and Muller.
+                let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
+                let (sine, cosine) = (std::f64::consts::TAU * rng.random::<f64>()).sin_cos();
+                let part = |value: f64| {
+                    (radius * value).round_ties_even().clamp(self.least, self.most) as i64
+                };
+                let [a, b] = self.deviations;
+                let power = part(a * sine).pow(2) + part(b * cosine).pow(2);
+                sums[1] += power;
+                sums[2] += power * power;
+            }
+            sums
+        }
     }
 
     /// Share of blocks that are flagged, of those asked for, and the mean of the estimator.
-    fn flagged(
-        chunks: u64,
-        (encoding, samples, deviation): (Encoding, i64, f64),
-        asked: f64,
-    ) -> [f64; 2] {
-        let most = if encoding == Encoding::Ci8 { 127.0 } else { 7.0 };
+    fn flagged(chunks: u64, judge: &Judge, noise: Noise, samples: i64) -> [f64; 2] {
         let of_chunk = |seed| {
-            let mut judge = Judge::new(encoding, asked).unwrap();
             let mut rng = StdRng::seed_from_u64(seed);
             let mut found = [0.0; 2];
             for _ in 0..1000 {
-                let sums = noise(&mut rng, samples, deviation, most);
-                found[0] += f64::from(u8::from(judge.flags(sums)));
-                found[1] += judge.estimate(sums).unwrap();
+                let sums = noise.sums(&mut rng, samples);
+                found[0] += f64::from(u8::from(judge.flags(0, sums)));
+                found[1] += judge.estimate(0, sums).unwrap();
             }
             found
         };
         let all = (0..chunks).into_par_iter().map(of_chunk);
         let all = all.reduce(|| [0.0; 2], |a, b| [a[0] + b[0], a[1] + b[1]]);
         let blocks = 1000.0 * chunks as f64;
-        println!("{encoding} {samples} x {deviation}: {all:?} of {blocks}, asked {asked}");
-        [all[0] / blocks / asked, all[1] / blocks]
+        println!("{noise:?} {samples}: {all:?} of {blocks}");
+        [all[0] / blocks / judge.false_alarm, all[1] / blocks]
     }
 
+    /// Noise of few bits and of many, of each quantiser, complex and real, is flagged as often as asked.
     #[test]
     fn noise_is_flagged_as_often_as_asked() {
-        let cases = [
-            (Encoding::Ci8, 256, 20.0, 0.15),
-            (Encoding::Ci8, 64, 20.0, 0.15),
-            (Encoding::Ci4, 256, 2.0, 0.2),
-            (Encoding::Ci4, 256, 3.0, 0.2),
-        ];
-        for (encoding, samples, deviation, tolerance) in cases {
-            let [share, mean] = flagged(40, (encoding, samples, deviation), 0.01);
-            assert!((share - 1.0).abs() < tolerance, "{encoding} {samples} {deviation}: {share}");
-            assert!((mean - 1.0).abs() < 0.005, "{encoding} {samples} {deviation}: mean {mean}");
+        let judge = |encoding| Judge::new(encoding, 0.01).unwrap();
+        for (encoding, samples, deviation) in [
+            (Encoding::Ci8, 256, 20.0),
+            (Encoding::Ci8, 64, 20.0),
+            (Encoding::Ci8, 256, 1.0),
+            (Encoding::Ci8, 256, 60.0),
+            (Encoding::Ci4, 256, 1.0),
+            (Encoding::Ci4, 256, 2.8),
+            (Encoding::Ci4, 256, 4.0),
+        ] {
+            let noise = Noise::of(encoding, deviation);
+            let [share, mean] = flagged(10, &judge(encoding), noise, samples);
+            assert!((share - 1.0).abs() < 0.25, "{noise:?} {samples}: {share}");
+            assert!((mean - 1.0).abs() < 0.008, "{noise:?} {samples}: mean {mean}");
+        }
+        let full = Noise { least: -8.0, ..Noise::of(Encoding::Ci4, 3.5) };
+        let [share, mean] = flagged(10, &judge(Encoding::Ci4).full_range(), full, 256);
+        assert!((share - 1.0).abs() < 0.25 && (mean - 1.0).abs() < 0.008, "{share} {mean}");
+        for (encoding, deviation) in [(Encoding::Ci8, 20.0), (Encoding::Ci4, 2.0)] {
+            let real = Noise { deviations: [deviation, 0.0], ..Noise::of(encoding, deviation) };
+            let complex = flagged(2, &judge(encoding), real, 256);
+            assert!(complex[0] > 20.0, "as complex noise: {complex:?}");
+            let judge = judge(encoding).circularity(&[1.0]).unwrap();
+            let [share, mean] = flagged(10, &judge, real, 256);
+            assert!((share - 1.0).abs() < 0.25, "{real:?}: {share}");
+            assert!((mean - 1.0).abs() < 0.01, "{real:?}: mean {mean}");
         }
     }
 
     #[test]
-    #[ignore = "a million blocks: a minute"]
+    #[ignore = "millions of blocks: minutes"]
     fn noise_is_flagged_as_rarely_as_three_sigma() {
-        // Pearson's curve has too much below its lower limit.
-        for (encoding, deviation) in [(Encoding::Ci8, 20.0), (Encoding::Ci4, 2.0)] {
-            let [share, _] = flagged(1000, (encoding, 256, deviation), FALSE_ALARM);
+        let cases = [1.0, 2.0, 2.8, 3.5, 4.0].map(|deviation| (Encoding::Ci4, deviation));
+        let wide = [1.0, 2.0, 6.0, 20.0, 40.0, 60.0].map(|deviation| (Encoding::Ci8, deviation));
+        for (encoding, deviation) in cases.into_iter().chain(wide) {
+            let judge = Judge::new(encoding, FALSE_ALARM).unwrap();
+            let [share, _] = flagged(1000, &judge, Noise::of(encoding, deviation), 256);
             assert!((share - 1.0).abs() < 0.12, "{encoding} {deviation}: {share}");
         }
     }
 
     #[test]
     fn what_is_no_noise_is_flagged() {
-        let mut judge = Judge::new(Encoding::Ci8, FALSE_ALARM).unwrap();
+        let judge = Judge::new(Encoding::Ci8, FALSE_ALARM).unwrap();
         let rng = &mut StdRng::seed_from_u64(3);
         // A pulse of a tenth of the block, four times as strong as the noise.
-        let (quiet, pulse) = (noise(rng, 230, 10.0, 127.0), noise(rng, 26, 40.0, 127.0));
-        assert!(judge.flags([256, quiet[1] + pulse[1], quiet[2] + pulse[2]]));
+        let noise = |deviation| Noise::of(Encoding::Ci8, deviation);
+        let (quiet, pulse) = (noise(10.0).sums(rng, 230), noise(40.0).sums(rng, 26));
+        assert!(judge.flags(0, [256, quiet[1] + pulse[1], quiet[2] + pulse[2]]));
         // Silence and few samples are not judged.
-        assert_eq!(judge.estimate([256, 0, 0]), None);
-        assert_eq!(judge.estimate([15, 15, 200]), None);
+        assert_eq!(judge.estimate(0, [256, 0, 0]), None);
+        assert_eq!(judge.estimate(0, [15, 15, 200]), None);
         assert!(
             Judge::new(Encoding::Cf16, 0.01).is_err() && Judge::new(Encoding::Ci8, 0.0).is_err()
         );
+        assert!(judge.clone().circularity(&[0.5, 1.1]).is_err());
     }
 }

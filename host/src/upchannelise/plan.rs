@@ -133,8 +133,23 @@ impl Builder {
                 )));
             }
         };
-        Ok(Upchanneliser { history: History::new(&shape), shape, backend })
+        let of_real = circularity(&own, shape.factor);
+        Ok(Upchanneliser { history: History::new(&shape), shape, backend, of_real })
     }
+}
+
+/// `|sum W[s]^2 exp(2 pi j s (U - 1 - 2 u) / U)| / sum W^2` of each subchannel `u`.
+fn circularity(weights: &[f64], factor: usize) -> Vec<f64> {
+    let power: f64 = weights.iter().map(|weight| weight * weight).sum();
+    let of = |subchannel: usize| {
+        let step = (factor as f64 - 1.0 - 2.0 * subchannel as f64) / factor as f64;
+        let turns = |s: usize| std::f64::consts::TAU * (step * s as f64).fract();
+        let terms = weights.iter().enumerate();
+        let sum: Complex<f64> =
+            terms.map(|(s, weight)| Complex::from_polar(weight * weight, turns(s))).sum();
+        sum.norm() / power
+    };
+    (0..factor).map(of).collect()
 }
 
 /// A place that computes.
@@ -168,6 +183,8 @@ pub struct Upchanneliser {
     shape: Shape,
     history: History,
     backend: Backend,
+    /// `|E[Y^2]| / E[|Y|^2]` of each subchannel of a channel whose noise is real.
+    of_real: Vec<f64>,
 }
 
 impl Upchanneliser {
@@ -188,6 +205,13 @@ impl Upchanneliser {
     /// Axes, encodings and the filter's size.
     pub fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    /// How far white noise in channels is from complex noise in each of their subchannels, `|E[Y^2]| / E[|Y|^2]`,
+    /// `[channel][subchannel]`, where it is so far in channels: see [`Channeliser::circularity`](crate::Channeliser::circularity).
+    pub fn circularity(&self, of_channels: &[f64]) -> Vec<f64> {
+        let all = of_channels.iter();
+        all.flat_map(|channel| self.of_real.iter().map(move |of| of * channel)).collect()
     }
 
     /// The device that computes, as a person would name it.

@@ -54,7 +54,7 @@ impl Moment {
     /// The Julian date in UT1, in two parts, for UT1 - UTC in seconds, of a moment that
     /// [is known](Self::is_known).
     pub(super) fn ut1(self, dut1: f64) -> (f64, f64) {
-        let midnight = |day| Self { day, second: 0.0 }.after(leap_seconds(day));
+        let midnight = |day| Self { day, second: 0.0 }.after(leap_seconds_of(day));
         // UTC is behind by less than a day.
         let day = if midnight(self.day) <= self { self.day } else { self.day - 1 };
         (DAY_0 + day as f64, (self.seconds_since(midnight(day)) + dut1) / DAY)
@@ -67,12 +67,20 @@ impl From<Timestamp> for Moment {
         let day = second.div_euclid(DAY as i64);
         let second =
             second.rem_euclid(DAY as i64) as f64 + f64::from(time.subsec_nanosecond()) * 1e-9;
-        Self { day, second }.after(leap_seconds(day))
+        Self { day, second }.after(leap_seconds_of(day))
     }
 }
 
+/// TAI minus UTC at a moment, in whole seconds; 0 before 1972, when UTC had seconds of another length.
+pub(crate) fn leap_seconds(moment: Timestamp) -> i64 {
+    const UTC: i64 = 63_072_000;
+    let second = moment.as_second();
+    let day = (second - UNIX_DAY_0).div_euclid(DAY as i64);
+    if second < UTC { 0 } else { leap_seconds_of(day) as i64 }
+}
+
 /// TAI minus UTC on a day after 2000-01-01, or before.
-fn leap_seconds(day: i64) -> f64 {
+fn leap_seconds_of(day: i64) -> f64 {
     let second = UNIX_DAY_0.saturating_add(day.saturating_mul(DAY as i64));
     let date = Timestamp::from_second(second).unwrap_or(Timestamp::MAX).to_zoned(TimeZone::UTC);
     let (year, month, day) = (date.year(), date.month(), date.day());

@@ -14,6 +14,7 @@
 //! - `FREQ` and `BW` are the centre and the width in megahertz of all channels, the width negative where they
 //!   descend.
 //! - `TSAMP` is the time from one sample to the next in microseconds.
+//! - `UTC_START` is the start to a second, `PICOSECONDS` what is above that.
 //! - Files of one recording say by `OBS_OFFSET`, in bytes since `UTC_START`, where they begin: what no file
 //!   holds is missing. By `OBS_OVERLAP` bytes neighbours overlap, which are read of the first of them. What `FILE_SIZE` says is what was asked for, not what there is.
 //!
@@ -247,6 +248,10 @@ impl Header {
             },
             None => None,
         };
+        let start = match (start, whole("PICOSECONDS")?) {
+            (start, None | Some(0)) | (start @ None, _) => start,
+            (Some(start), Some(picoseconds)) => Some(below_a_second(start, picoseconds)?),
+        };
         // Fields that are not needed here may hold anything.
         let megahertz = |name: &str| Some(1e6 * real(&find(name)?)?);
         let band = megahertz("FREQ").zip(megahertz("BW")).map(|(centre, width)| [centre, width]);
@@ -356,6 +361,24 @@ impl Header {
             1 => text,
             antennas => format!("{text}, NANT {antennas}"),
         }
+    }
+}
+
+/// The start whose whole seconds are `UTC_START`, and the rest `PICOSECONDS`.
+fn below_a_second(start: Timestamp, picoseconds: u64) -> Result<Timestamp, String> {
+    let stated = start.subsec_nanosecond();
+    let nanoseconds = picoseconds.saturating_add(500) / 1000;
+    if picoseconds >= 1_000_000_000_000 {
+        return Err(format!("PICOSECONDS {picoseconds}: expected less than those of a second"));
+    }
+    match stated {
+        0 => time::later(start, nanoseconds as f64 / 1e9).ok_or_else(|| {
+            format!("PICOSECONDS {picoseconds}: expected a start in the years 1 to 9999")
+        }),
+        _ if i64::from(stated).abs_diff(nanoseconds as i64) <= 1 => Ok(start),
+        _ => Err(format!(
+            "PICOSECONDS {picoseconds}, and UTC_START with {stated} ns below a second: expected one of them, or the same"
+        )),
     }
 }
 

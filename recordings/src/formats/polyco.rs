@@ -111,6 +111,11 @@ impl Polyco {
         if megahertz > 0.0 { megahertz * 1e6 } else { f64::INFINITY }
     }
 
+    /// The highest frequency of the pulsar, hertz.
+    pub fn fastest(&self) -> f64 {
+        self.blocks.iter().map(|block| block.frequency).fold(0.0, f64::max)
+    }
+
     /// The phase `seconds` after `start`.
     ///
     /// # Errors

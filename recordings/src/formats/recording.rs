@@ -52,6 +52,12 @@ pub trait Recording<S = Shape>: Send {
         None
     }
 
+    /// How far noise in each channel is from complex noise, `|E[x^2]| / E[|x|^2]`, where it is known: 1 of real samples.
+    /// Channels beyond the last have complex noise. [`Judge`](corrust_host::kurtosis::Judge) takes it.
+    fn circularity(&self) -> Vec<f64> {
+        Vec::new()
+    }
+
     /// How samples of few bits were made of others, where the files say so: as each of them says.
     fn quantised(&self) -> &[Quantised] {
         &[]

@@ -186,6 +186,18 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
         self.pieces.clipped()
     }
 
+    /// Reads the times after the last dump, which belong to none: blocks of a recording that is
+    /// [judged](Pieces::judged) are judged to its end, whatever is integrated.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`]; as for [`Recording::read_block`].
+    pub fn pass_rest(&mut self) -> Result<()> {
+        self.ended = true;
+        self.pieces.set_end(self.pieces.recorded());
+        while self.pieces.next_piece(u64::MAX)?.is_some() {}
+        Ok(())
+    }
+
     /// The plan.
     pub fn correlator(&self) -> &Correlator {
         self.correlator.borrow()

@@ -108,6 +108,10 @@ impl Recording for Flagged {
         self.recording.frequencies()
     }
 
+    fn circularity(&self) -> Vec<f64> {
+        self.recording.circularity()
+    }
+
     fn facts(&self) -> Vec<(&'static str, String)> {
         self.recording.facts()
     }

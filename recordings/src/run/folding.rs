@@ -27,10 +27,16 @@ use corrust_host::{
     correlate::{DROP, Gates},
 };
 
-use crate::formats::polyco::Polyco;
+use crate::{array::tai::leap_seconds, formats::polyco::Polyco};
 
 /// Seconds of delay at 1 MHz, against infinite frequency, for each pc / cm^3 of dispersion measure.
 pub const DISPERSION: f64 = 4.148808e3;
+
+/// Most dispersion measure, pc / cm^3: far more than of any source that is known.
+pub const MOST_DISPERSION: f64 = 1e5;
+
+/// Longest delay by dispersion in seconds: phases are right to 1e-9 s.
+pub const LONGEST_DELAY: f64 = 1e7;
 
 /// Most seconds of a stretch. In its middle a phase is wrong by 1/8 of the change of frequency, in hertz a second, times
 /// its square: 1e-10 turns of a pulsar of 700 Hz that Earth moves, 1e-6 in close binaries.
@@ -80,9 +86,16 @@ impl Folding {
     /// `bins` gates of a period of `period` seconds that begins with time 0; times are `interval` seconds apart.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a number of gates outside 1..=255, or seconds that are not positive and finite.
+    /// [`Error::Invalid`] for a number of gates outside 1..=255, seconds that are not positive and finite, or a period below
+    /// the interval.
     pub fn period(period: f64, bins: usize, interval: f64) -> Result<Self> {
         positive("a period", period)?;
+        positive("from one time to the next", interval)?;
+        if period < interval {
+            return Err(Error::invalid(format!(
+                "{period} s a period: expected at least the {interval} s from one time to the next"
+            )));
+        }
         Self::of(Phases::Period { seconds: period, since: 0.0 }, bins, interval)
     }
 
@@ -91,6 +104,12 @@ impl Folding {
     /// # Errors
     /// [`Error::Invalid`] as for [`period`](Self::period).
     pub fn polyco(polyco: Polyco, bins: usize, start: Timestamp, interval: f64) -> Result<Self> {
+        let fastest = polyco.fastest();
+        if fastest * interval > 1.0 {
+            return Err(Error::invalid(format!(
+                "a polyco of {fastest} Hz: expected periods of at least the {interval} s from one time to the next"
+            )));
+        }
         Self::of(Phases::Polyco { polyco, start }, bins, interval)
     }
 
@@ -125,11 +144,12 @@ impl Folding {
         Ok(Self { bins, interval, stretch, phases, delays: Vec::new() })
     }
 
-    /// A period begins at `epoch`, and time 0 at `start`. Changes nothing of polynomials, whose file says both.
+    /// A period begins at `epoch`, and time 0 at `start`; leap seconds between them count. Changes nothing of polynomials, whose file says both.
     #[must_use]
     pub fn epoch(mut self, start: Timestamp, epoch: Timestamp) -> Self {
         if let Phases::Period { seconds, since } = &mut self.phases {
             let (whole, rest) = seconds_between(epoch, start);
+            let whole = whole + leap_seconds(start) - leap_seconds(epoch);
             // Exact, however long ago the epoch was.
             *since = whole as f64 % *seconds + rest;
         }
@@ -140,17 +160,24 @@ impl Folding {
     /// hertz as are those of the `channels`. Of a polyco's reference see [`Polyco::frequency`].
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a measure that is no number, or frequencies that are not positive.
+    /// [`Error::Invalid`] for a measure beyond +-[`MOST_DISPERSION`], frequencies that are not positive, or delays of more than
+    /// [`LONGEST_DELAY`].
     pub fn dispersed(mut self, measure: f64, channels: &[f64], reference: f64) -> Result<Self> {
-        if !measure.is_finite() {
+        if !(-MOST_DISPERSION..=MOST_DISPERSION).contains(&measure) {
             return Err(Error::invalid(format!(
-                "a dispersion measure of {measure}: expected a number"
+                "a dispersion measure of {measure} pc / cm^3: expected {} to {MOST_DISPERSION}",
+                -MOST_DISPERSION
             )));
         }
         let delay = |frequency: f64| {
             let megahertz = frequency / 1e6;
+            let seconds = DISPERSION * measure / (megahertz * megahertz);
             match megahertz > 0.0 {
-                true => Ok(DISPERSION * measure / (megahertz * megahertz)),
+                true if seconds.abs() > LONGEST_DELAY => Err(Error::invalid(format!(
+                    "a delay of {seconds} s by a dispersion measure of {measure} at {frequency} Hz: expected at most \
+                     {LONGEST_DELAY} s"
+                ))),
+                true => Ok(seconds),
                 false => Err(Error::invalid(format!(
                     "a frequency of {frequency} Hz: expected a positive one, as dispersion depends on it"
                 ))),
@@ -255,7 +282,7 @@ impl Folding {
     }
 }
 
-/// Whole seconds from one moment to another, and the rest.
+/// Whole seconds from one moment to another without leap seconds, and the rest.
 pub(crate) fn seconds_between(from: Timestamp, to: Timestamp) -> (i64, f64) {
     let rest = to.subsec_nanosecond() - from.subsec_nanosecond();
     (to.as_second() - from.as_second(), f64::from(rest) / 1e9)
@@ -277,7 +304,7 @@ mod tests {
     fn periods_are_those_of_whole_numbers() {
         let unit = 2_f64.powi(-40);
         for (period, interval, bins) in
-            [(1_u128 << 35, 1 << 20, 32), (36_713_245_901, 2_814_749, 255), (999, 1000, 7)]
+            [(1_u128 << 35, 1 << 20, 32), (36_713_245_901, 2_814_749, 255), (1999, 1000, 7)]
         {
             let folding =
                 Folding::period(period as f64 * unit, bins, interval as f64 * unit).unwrap();
@@ -341,7 +368,23 @@ mod tests {
         let earlier = folding.clone().epoch(moment("2026-01-01"), moment("2026-01-01T00:00:00.25"));
         earlier.fill(0, 4, &mut numbers).unwrap();
         assert_eq!(numbers, [3, 0, 1, 2]);
+        // A leap second at the end of 2016, and another at the end of June 2015.
+        for (epoch, seconds) in
+            [("2017-01-01", 0.0), ("2016-12-31T23:59:59", 2.0), ("2015-06-30T23:59:59", 3.0)]
+        {
+            let long = Folding::period(7.0, 7, 1.0).unwrap();
+            let folding = long.epoch(moment("2017-01-01"), moment(epoch));
+            folding.fill(0, 1, &mut numbers).unwrap();
+            let days = if epoch.starts_with("2015") { 86_400 * 550 } else { 0 };
+            assert_eq!(u64::from(numbers[0]), (days + seconds as u64) % 7, "{epoch}");
+        }
         let refused = |result: Result<Folding>| result.unwrap_err().to_string();
+        assert!(refused(Folding::period(0.5, 4, 1.0)).contains("expected at least the 1 s"));
+        let dispersed =
+            |measure, frequency| folding.clone().dispersed(measure, &[frequency], f64::INFINITY);
+        assert!(refused(dispersed(1e300, 1e9)).contains("expected -100000 to 100000"));
+        assert!(refused(dispersed(f64::NAN, 1e9)).contains("a dispersion measure of NaN"));
+        assert!(refused(dispersed(50.0, 1.0)).contains("expected at most 10000000 s"));
         assert!(refused(Folding::period(0.0, 4, 1.0)).contains("a period"));
         assert!(refused(Folding::period(f64::NAN, 4, 1.0)).contains("a period"));
         assert!(refused(Folding::period(1.0, 256, 1.0)).contains("expected 1 to 255"));

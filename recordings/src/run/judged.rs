@@ -40,8 +40,10 @@ impl Pieces<'_> {
         tell: impl FnMut(&Sums, &[Missing]) -> Result<()> + Send + 'static,
     ) -> Self {
         let (shape, recorded, at_once) = (*stage.shape(), pieces.end(), stage.left());
+        let circularity = pieces.circularity().to_vec();
         let judged = Judged { stage, pieces, tell: Box::new(tell), gap: 0, ahead: None };
         Self::of(Source::Begun(Box::new(judged)), shape, recorded, at_once)
+            .with_circularity(circularity)
     }
 }
 

@@ -58,6 +58,8 @@ pub struct Piece<View> {
 pub struct Pieces<'a, S: Recorded = Shape> {
     shape: S,
     recorded: u64,
+    /// Noise of the channels, as [`Recording::circularity`] has it.
+    circularity: Vec<f64>,
     block_times: usize,
     /// Times to read.
     times: u64,
@@ -146,8 +148,9 @@ impl<'a, S: Recorded> Pieces<'a, S> {
     /// Pieces of a recording, read in blocks of `block_times` times, at least 1.
     pub fn over(recording: Box<dyn Recording<S>>, block_times: usize) -> Self {
         let (shape, recorded) = (recording.shape(), recording.times());
+        let circularity = recording.circularity();
         let source = Source::Unread(Some(recording));
-        Self::of(source, shape, recorded, block_times)
+        Self::of(source, shape, recorded, block_times).with_circularity(circularity)
     }
 
     pub(super) fn of(source: Source<S>, shape: S, recorded: u64, block_times: usize) -> Self {
@@ -155,6 +158,7 @@ impl<'a, S: Recorded> Pieces<'a, S> {
         Self {
             shape,
             recorded,
+            circularity: Vec::new(),
             block_times,
             times: recorded,
             done: 0,
@@ -167,6 +171,16 @@ impl<'a, S: Recorded> Pieces<'a, S> {
             cancel: None,
             progress: None,
         }
+    }
+
+    pub(super) fn with_circularity(mut self, circularity: Vec<f64>) -> Self {
+        self.circularity = circularity;
+        self
+    }
+
+    /// Noise of the channels, as [`Recording::circularity`] has it.
+    pub fn circularity(&self) -> &[f64] {
+        &self.circularity
     }
 
     /// Reads into memory that a GPU has locked, if there is one: a plan on that GPU is fed from it without

@@ -38,6 +38,11 @@ impl SpectraOf {
         Ok(Self { voltages, engine: Engine::new(plan)?, ended: false })
     }
 
+    /// Noise of the spectra's channels, as [`Channeliser::circularity`] has it.
+    pub(super) fn circularity(&mut self) -> Vec<f64> {
+        self.engine.plan().circularity()
+    }
+
     pub(super) fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -59,9 +64,11 @@ impl Pieces<'_> {
     /// [`Error::Invalid`] when the spectra are of `cf32`, which no other plan takes, or the recording is
     /// shorter than one; [`Error::OutOfMemory`].
     pub fn channelised(voltages: Voltages, plan: Channeliser) -> Result<Self> {
-        let spectra = SpectraOf::new(voltages, plan)?;
+        let mut spectra = SpectraOf::new(voltages, plan)?;
         let (shape, recorded) = (spectra.engine().shape()?, spectra.recorded());
-        Ok(Self::of(Source::Begun(Box::new(spectra)), shape, recorded, 1))
+        let circularity = spectra.circularity();
+        let pieces = Self::of(Source::Begun(Box::new(spectra)), shape, recorded, 1);
+        Ok(pieces.with_circularity(circularity))
     }
 }
 
@@ -109,6 +116,7 @@ pub struct Channelised {
     interval: Option<f64>,
     start: Option<Timestamp>,
     frequencies: Option<Channels>,
+    circularity: Vec<f64>,
 }
 
 impl Channelised {
@@ -118,7 +126,8 @@ impl Channelised {
     /// As for [`Pieces::channelised`].
     pub fn over(voltages: Voltages, plan: Channeliser) -> Result<Self> {
         let gpu = plan.gpu().cloned();
-        let spectra = SpectraOf::new(voltages, plan)?;
+        let mut spectra = SpectraOf::new(voltages, plan)?;
+        let circularity = spectra.circularity();
         let shape = Shape { layout: Layout::Tcn, ..spectra.engine().shape()? };
         Ok(Self {
             spectra,
@@ -130,6 +139,7 @@ impl Channelised {
             interval: None,
             start: None,
             frequencies: None,
+            circularity,
         })
     }
 
@@ -174,6 +184,10 @@ impl Recording for Channelised {
 
     fn frequencies(&self) -> Option<Channels> {
         self.frequencies.clone()
+    }
+
+    fn circularity(&self) -> Vec<f64> {
+        self.circularity.clone()
     }
 
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {

@@ -97,6 +97,10 @@ impl Recording for Upchannelised {
         }
     }
 
+    fn circularity(&self) -> Vec<f64> {
+        self.plan.circularity(&self.recording.circularity())
+    }
+
     fn facts(&self) -> Vec<(&'static str, String)> {
         self.recording.facts()
     }

@@ -27,7 +27,7 @@ use ndarray::Array3;
 use crate::cli::commands::channelise::element;
 use crate::cli::commands::filterbank::{Of, Powers, Scaling, dated, power, voltage, warn_of};
 use crate::cli::commands::grid::{Dishes, Output};
-use crate::cli::options::flagging::{Flagging, Judged};
+use crate::cli::options::flagging::Flagging;
 use crate::cli::options::run_files::{Existing, RunFiles, all, ending, input, output};
 use crate::cli::options::selection::expect_integers;
 use crate::cli::terminal::numbers::{count, digits, si};
@@ -181,7 +181,8 @@ impl Args {
         let start = Instant::now();
         let bar = Progress::new("beamforming", &voltage_shape(&shape), times);
         let at_once = block_times(&shape);
-        let (pieces, judged) = self.flagging.pieces(voltages, &gpus, at_once, times)?;
+        let (pieces, judged) =
+            self.flagging.of_streams(shape.polarisations).pieces(voltages, &gpus, at_once)?;
         let mut pieces = pieces.progress(|progress| bar.set(progress.done));
         let mut formed = Beams::default();
         while let Some(piece) = pieces.next_piece(u64::MAX)? {
@@ -195,7 +196,11 @@ impl Args {
         }
         drop(pieces);
         drop(bar);
-        judged.map_or(Ok(()), Judged::finish)?;
+        if let Some(judged) = judged {
+            let samples = judged.samples();
+            judged.finish()?;
+            say(samples.said());
+        }
         let clipped = outputs.finish(times)?;
 
         let seconds = start.elapsed().as_secs_f64();
@@ -277,7 +282,8 @@ impl Args {
         let start = Instant::now();
         let bar = Progress::new("beamforming", &voltages.shape(), times);
         let most = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
-        let (pieces, judged) = self.flagging.pieces(voltages, gpu.as_slice(), most, times)?;
+        let (pieces, judged) =
+            self.flagging.of_streams(shape.polarisations).pieces(voltages, gpu.as_slice(), most)?;
         let mut pieces = pieces.progress(|progress| bar.set(progress.done));
         let mut silence = Vec::new();
         while let Some(piece) = pieces.next_piece(u64::MAX)? {
@@ -296,7 +302,11 @@ impl Args {
         }
         drop(pieces);
         drop(bar);
-        judged.map_or(Ok(()), Judged::finish)?;
+        if let Some(judged) = judged {
+            let samples = judged.samples();
+            judged.finish()?;
+            say(samples.said());
+        }
         output.finish(times, shape.block_times)?;
         let seconds = start.elapsed().as_secs_f64();
         say(format_args!(

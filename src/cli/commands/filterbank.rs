@@ -20,6 +20,7 @@ use corrust::{
 
 use crate::cli::options::files::Files;
 use crate::cli::options::run_files::{Existing, RunFiles, ending, input, output};
+use crate::cli::terminal::missing::{LOST, fractions};
 use crate::cli::terminal::numbers::count;
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::{say, warn};
@@ -137,7 +138,8 @@ impl Args {
         drop(pieces);
         drop(bar);
         if missing > 0 {
-            warn(format_args!("{missing} of {times} times are missing and count as zero"));
+            let missing = fractions(times as f64, &[(LOST, missing as f64)]);
+            warn(format_args!("{missing} and count as zero"));
         }
         let chosen = powers.inputs();
         let written = powers.finish()?;

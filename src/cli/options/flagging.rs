@@ -1,12 +1,13 @@
 //! Flags of samples that are no noise.
 
 use std::{
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use corrust::{
-    Encoding, Result,
+    Error, Result,
     correlate::Shape,
     device::Gpu,
     format::{
@@ -19,6 +20,7 @@ use corrust::{
 };
 
 use crate::cli::options::run_files::{all, output};
+use crate::cli::terminal::missing::{FLAGGED, LOST, fractions};
 use crate::cli::terminal::numbers::count;
 use crate::cli::terminal::say::say;
 
@@ -32,11 +34,18 @@ pub struct Flagging {
     #[arg(long, value_name = "sk")]
     pub flag: Option<Method>,
     /// Times of a block that is judged, 16 to 65536; the last one may be shorter [default: 256]
-    #[arg(long, value_name = "M", requires = "flag")]
+    #[arg(long, value_name = "M", requires = "flag", value_parser = block_times)]
     sk_times: Option<usize>,
     /// Probability with which Gaussian noise is flagged, 1e-9 to 0.5 [default: 0.0027, that of 3 sigma]
     #[arg(long, value_name = "P", requires = "flag")]
     false_alarm: Option<f64>,
+    /// Channels whose samples are real-valued, as 0 of spectra of real voltages in a file: 0 or 0,5. Those that --channelise
+    /// makes are known
+    #[arg(long, value_name = "CHANNELS", requires = "flag", value_delimiter = ',')]
+    sk_real: Vec<usize>,
+    /// Samples whose quantiser clamped to -8..7 or -128..127, in place of -7..7 or -127..127
+    #[arg(long, requires = "flag")]
+    sk_full_range: bool,
     /// NumPy file to write the sums of blocks to, int64 [block][channel][input][3]: valid samples, sum of |x|^2, sum of
     /// |x|^4
     #[arg(long, value_name = "SK.npy", value_parser = output(), requires = "flag")]
@@ -46,8 +55,17 @@ pub struct Flagging {
     flags: Option<PathBuf>,
 }
 
-/// Times of a block that is judged, where the command does not say it.
+/// Times of a block that is judged, where the command does not say it, and all that there may be.
 const BLOCK_TIMES: usize = 256;
+const BLOCKS: RangeInclusive<usize> = 16..=1 << 16;
+
+/// Reads the times of a block that is judged.
+pub fn block_times(text: &str) -> std::result::Result<usize, String> {
+    let times = text.parse().ok().filter(|times| BLOCKS.contains(times));
+    times.ok_or_else(|| {
+        format!("{text} times of a block: expected {} to {}", BLOCKS.start(), BLOCKS.end())
+    })
+}
 
 /// Method by which samples are flagged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -67,37 +85,59 @@ impl Flagging {
         self.flag.map(|_| self.sk_times.unwrap_or(BLOCK_TIMES))
     }
 
-    /// What judges samples of an encoding.
-    pub fn judge(&self, encoding: Encoding) -> Result<Judge> {
-        Judge::new(encoding, self.false_alarm.unwrap_or(FALSE_ALARM))
+    /// The same for samples of which each channel is several streams, one after the other.
+    pub fn of_streams(&self, each: usize) -> Self {
+        let all = self.sk_real.iter();
+        let sk_real = all.flat_map(|channel| {
+            (0..each).map(move |of| channel.saturating_mul(each).saturating_add(of))
+        });
+        Self { sk_real: sk_real.collect(), ..self.clone() }
     }
 
-    /// Pieces of a recording, which ends after `times` times, of about `at_once` times each; what is flagged is missing, if
-    /// anything is to be. They are judged in the memory of the only GPU, where the samples are then, else as they are read, on the
-    /// first GPU or the CPU.
+    /// What judges samples of a shape, of whose channels' noise some is known, as
+    /// [`Recording::circularity`] has it.
+    pub fn judge(&self, shape: &Shape, circularity: &[f64]) -> Result<Judge> {
+        let judge = Judge::new(shape.encoding, self.false_alarm.unwrap_or(FALSE_ALARM))?;
+        let judge = if self.sk_full_range { judge.full_range() } else { judge };
+        let mut circularity = circularity.to_vec();
+        for &channel in &self.sk_real {
+            if channel >= shape.channels {
+                return Err(Error::invalid(format!(
+                    "--sk-real {channel}: expected channels from 0 to {}",
+                    shape.channels - 1
+                )));
+            }
+            circularity.resize(circularity.len().max(channel + 1), 0.0);
+            circularity[channel] = 1.0;
+        }
+        judge.circularity(&circularity)
+    }
+
+    /// Pieces of a recording, of about `at_once` times each; what is flagged is missing, if anything is to be. They are
+    /// judged in the memory of the only GPU, where the samples are then, else as they are read, on the first GPU or the CPU.
     pub fn pieces(
         &self,
         recording: Box<dyn Recording>,
         gpus: &[Arc<dyn Gpu>],
         at_once: usize,
-        times: u64,
     ) -> Result<(Pieces<'static>, Option<Judged>)> {
         let Some(block_times) = self.block_times() else {
             return Ok((Pieces::over(recording, at_once).locked_for(gpus.first()), None));
         };
         let at_once = at_once.max(1).next_multiple_of(block_times);
         if let [gpu] = gpus {
-            let pieces = Pieces::over(recording, at_once).locked_for(Some(gpu)).until(times);
+            let pieces = Pieces::over(recording, at_once).locked_for(Some(gpu));
             let (pieces, judged) = self.on_gpu(pieces, gpu, at_once)?;
             return Ok((pieces, Some(judged)));
         }
         let shape = recording.shape();
         let plan = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
         let plan = plan.device(corrust::Device::Cpu).gpu(gpus.first().cloned()).build()?;
-        let flagged = Flagged::over(recording, plan, self.judge(shape.encoding)?);
+        let judge = self.judge(&shape, &recording.circularity())?;
+        let flagged = Flagged::over(recording, plan, judge);
         let judged = self.tables(&shape)?;
         let tell = judged.tell();
-        let flagged = Box::new(flagged.until(times).tell(tell));
+        let flagged = Box::new(flagged.tell(tell));
         Ok((Pieces::over(flagged, at_once).locked_for(gpus.first()), Some(judged)))
     }
 
@@ -110,7 +150,7 @@ impl Flagging {
     ) -> Result<(Pieces<'static>, Judged)> {
         let shape = *pieces.shape();
         let block_times = self.block_times().unwrap_or(BLOCK_TIMES);
-        let judge = self.judge(shape.encoding)?;
+        let judge = self.judge(&shape, pieces.circularity())?;
         let stage = Stage::new(gpu, shape, judge, block_times, at_once)?;
         let judged = self.tables(&shape)?;
         let tell = judged.tell();
@@ -137,6 +177,11 @@ impl Judged {
         }
     }
 
+    /// Samples that were judged, and those that were lost before and flagged.
+    pub fn samples(&self) -> Judgement {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner).samples
+    }
+
     /// Completes the files, and says how many blocks of an input's channel are flagged.
     pub fn finish(self) -> Result<()> {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
@@ -148,12 +193,28 @@ impl Judged {
     }
 }
 
+/// Numbers of samples of inputs and channels.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Judgement {
+    pub all: f64,
+    pub lost: f64,
+    pub flagged: f64,
+}
+
+impl Judgement {
+    /// Fractions that are missing, in words.
+    pub fn said(&self) -> String {
+        fractions(self.all, &[(LOST, self.lost), (FLAGGED, self.flagged)])
+    }
+}
+
 /// Files of sums and of flags.
 struct Tables {
     kurtosis: Option<Writer>,
     flags: Option<Writer>,
     judged: u64,
     flagged: u64,
+    samples: Judgement,
 }
 
 impl Tables {
@@ -168,6 +229,7 @@ impl Tables {
             flags: create(&options.flags, Dtype::Uint8, &[channels, inputs])?,
             judged: 0,
             flagged: 0,
+            samples: Judgement::default(),
         })
     }
 
@@ -176,6 +238,17 @@ impl Tables {
         let sample = |missing: &Missing| (missing.channels.len() * missing.inputs.len()) as u64;
         self.judged += (blocks * channels * inputs) as u64;
         self.flagged += flagged.iter().map(sample).sum::<u64>();
+        let all = (sums.times * channels * inputs) as f64;
+        let valid = sums.values.iter().step_by(3).map(|&valid| valid as f64).sum::<f64>();
+        self.samples.all += all;
+        self.samples.lost += all - valid;
+        for missing in flagged {
+            let block = missing.times.start / sums.block_times;
+            for channel in missing.channels.clone() {
+                let of = |input| sums.values[[block, channel, input, 0]] as f64;
+                self.samples.flagged += missing.inputs.clone().map(of).sum::<f64>();
+            }
+        }
         if let Some(file) = &mut self.kurtosis {
             for value in sums.values.as_slice().unwrap_or_default().chunks(1 << 16) {
                 let bytes: Vec<u8> = value.iter().flat_map(|value| value.to_le_bytes()).collect();

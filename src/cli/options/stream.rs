@@ -91,8 +91,13 @@ fn chunks(bytes: usize, slot_times: usize, times: u64) -> (usize, usize) {
     let most = (times / (2 * WINDOW * slot_times) as u64).max(1);
     let slots = (CHUNK_BYTES / bytes.max(1)).max(1) as u64;
     let slots = slots.min(most) as usize;
+    (slots, open_chunks(slots))
+}
+
+/// Chunks of so many slots that are open at a time.
+pub fn open_chunks(slots: usize) -> usize {
     // Sockets are not always looked after in the order in which packets come.
-    (slots, WINDOW.max(WINDOW_HEAPS / slots))
+    WINDOW.max(WINDOW_HEAPS / slots.max(1))
 }
 
 /// Frames of VDIF, as `corrust serve` names them.

@@ -10,7 +10,7 @@ use corrust_gpu::abi::{
 use super::piece::Piece;
 use crate::{
     device::gpu::{Facts, Gpu, Stream},
-    error::Result,
+    error::{Error, Result},
     reorder::native::Native,
     sample::Encoding,
     samples::shape::Shape,
@@ -103,18 +103,15 @@ pub(super) trait Launch: Send {
     /// [`launch`](Self::launch) of packed words of `times` times.
     ///
     /// # Errors
-    /// The GPU's.
-    ///
-    /// # Panics
-    /// When the kernels [read none](Self::reads_words).
+    /// [`Error::Invalid`] when the kernels [read none](Self::reads_words); the GPU's.
     fn launch_words(&mut self, _work: &Work<'_>, _times: usize) -> Result<()> {
-        panic!("kernels that read no words")
+        Err(Error::invalid("packed words for a kernel that reads none: expected samples"))
     }
 
     /// Checks, at the end of a gate's integration of some samples, that all were of as many bits as the kernels read.
     ///
     /// # Errors
-    /// [`Error::Invalid`](crate::Error::Invalid); those of the GPU.
+    /// [`Error::Invalid`]; those of the GPU.
     fn check(&self, _gate: usize, _stream: Stream) -> Result<()> {
         Ok(())
     }

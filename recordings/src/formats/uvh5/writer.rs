@@ -74,6 +74,8 @@ pub struct Writer {
     sidereal: bool,
     center: Option<PhaseCenter>,
     dumps: u64,
+    /// Julian date of the last dump.
+    last: Option<f64>,
 }
 
 impl fmt::Debug for Writer {
@@ -139,6 +141,24 @@ impl Writer {
             return Err(array.lacks(&[Field::PhaseCenter], "phased UVH5"));
         };
         Self::start(path.as_ref(), array, shape, Some(center))
+    }
+
+    /// Checks that dumps so many seconds apart have different times in a file: Julian dates in f64 are 40.2 us apart.
+    ///
+    /// # Errors
+    /// [`Error::File`] that names the file.
+    pub fn told_apart(path: impl AsRef<Path>, seconds: f64) -> Result<()> {
+        // Of dates from 2^21 to 2^22 days, years -7000 to 6700.
+        const RESOLUTION: f64 = 86_400.0 / (1_u64 << 31) as f64;
+        if seconds >= RESOLUTION {
+            return Ok(());
+        }
+        Err(Error::file(
+            path.as_ref(),
+            format!(
+                "dumps {seconds} s apart: expected at least {RESOLUTION:.2e} s, as UVH5 has Julian dates, or .npy"
+            ),
+        ))
     }
 
     fn start(
@@ -242,6 +262,7 @@ impl Writer {
             sidereal: array.dut1.is_some(),
             center: center.cloned(),
             dumps: 0,
+            last: None,
         })
     }
 
@@ -250,7 +271,7 @@ impl Writer {
     ///
     /// # Errors
     /// [`Error::Invalid`] when the dump is of another shape, or lies outside of the years 1972 to 2100;
-    /// [`Error::Io`] and [`Error::File`] when it cannot be written.
+    /// [`Error::File`] when it has the Julian date of the one before; [`Error::Io`] and [`Error::File`] when it cannot be written.
     pub fn append(
         &mut self,
         visibilities: &Visibilities,
@@ -281,6 +302,15 @@ impl Writer {
             ))
         };
         let moment = Moment::after(self.start, middle).ok_or_else(unknown)?;
+        let date = moment.julian_date();
+        if self.last.is_some_and(|last| last == date) {
+            return Err(Error::file(
+                &self.unfinished.path,
+                format!(
+                    "dumps of one Julian date, {date}: expected each later than the one before"
+                ),
+            ));
+        }
         let sidereal_time = self.site.sidereal_time(moment).ok_or_else(unknown)?;
         let zenith = Apparent { ra: sidereal_time, dec: self.site.latitude, angle: 0.0 };
         let apparent = match &self.center {
@@ -295,7 +325,7 @@ impl Writer {
         let rows = self.numbers.len();
         let column = |numbers: usize| self.numbers.iter().map(move |pair| pair[numbers]);
         let fill = || -> std::result::Result<(), Hdf5Error> {
-            columns.time.append(&vec![moment.julian_date(); rows])?;
+            columns.time.append(&vec![date; rows])?;
             columns.integration.append(&vec![times as f64 * self.sample_time; rows])?;
             if let Some(column) = columns.sidereal_time.as_ref().filter(|_| self.sidereal) {
                 column.append(&vec![sidereal_time; rows])?;
@@ -318,6 +348,7 @@ impl Writer {
         };
         fill().map_err(fault(&self.unfinished.path, "write"))?;
         self.dumps += 1;
+        self.last = Some(date);
         Ok(())
     }
 

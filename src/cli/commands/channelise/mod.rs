@@ -26,6 +26,7 @@ use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
 use crate::cli::pictures::plot::ENDINGS;
+use crate::cli::terminal::missing::{FLAGGED, LOST, fractions};
 use crate::cli::terminal::numbers::{count, digits, si};
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::say;
@@ -157,7 +158,8 @@ impl Args {
         if self.flagging.flag.is_some() {
             let judged = self.write_judged((voltages, plan), &gpus, &mut output, &bar)?;
             drop(bar);
-            output.report(&made, output.samples(), start.elapsed().as_secs_f64());
+            let flagged = judged.as_ref().map_or(0.0, |judged| judged.samples().flagged);
+            output.report(&made, output.samples(), start.elapsed().as_secs_f64(), flagged);
             return all([output.finish(described), judged.map_or(Ok(()), Judged::finish)]);
         }
         let mut spectra = Spectra::default();
@@ -169,7 +171,7 @@ impl Args {
         let fed = plan.times();
         output.write(&plan.finish()?)?;
         drop(bar);
-        output.report(&made, fed, start.elapsed().as_secs_f64());
+        output.report(&made, fed, start.elapsed().as_secs_f64(), 0.0);
         output.finish(described)
     }
 
@@ -191,7 +193,7 @@ impl Args {
             }
             _ => {
                 let recording = Box::new(Channelised::over(voltages, plan)?);
-                self.flagging.pieces(recording, gpus, at_once, u64::MAX)?
+                self.flagging.pieces(recording, gpus, at_once)?
             }
         };
         while let Some(piece) = pieces.next_piece(u64::MAX)? {
@@ -311,20 +313,23 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Says what was done, in so many seconds.
-    fn report(&self, made: &str, fed: u64, seconds: f64) {
+    /// Says what was done, in so many seconds, and that so many samples were flagged.
+    fn report(&self, made: &str, fed: u64, seconds: f64, flagged: f64) {
         let Shape { inputs, channels, .. } = self.shape;
         let clipped = warn_of_clipped(&self.clipped, channels, self.written, LEVELS);
-        let lost = self.missing / (self.written * inputs as u64).max(1) as f64;
+        // Of spectra the samples of all channels.
+        let all = (self.written * inputs as u64) as f64 * channels as f64;
+        let missing = self.missing * channels as f64;
+        let flagged = flagged.min(missing);
+        let missing = fractions(all, &[(LOST, missing - flagged), (FLAGGED, flagged)]);
         say(format_args!(
-            "channelised {} x {} to {} of {} in {seconds:.2} s: {}samples/s on {made}, {} % of the spectra \
-             missing, {} % of the samples clipped: {}",
+            "channelised {} x {} to {} of {} in {seconds:.2} s: {}samples/s on {made}, {missing}, {} % are \
+             clipped: {}",
             count(inputs, "input"),
             count(fed, "sample"),
             engine::spectra(self.written),
             count(channels, "channel"),
             si(inputs as f64 * fed as f64 / seconds),
-            digits(100.0 * lost),
             digits(clipped),
             self.path.display()
         ));

@@ -175,7 +175,8 @@ impl Args {
         };
         let van_vleck = self.van_vleck.map(|step| input.van_vleck(step)).transpose()?;
         let array = array.as_ref();
-        let outputs = Names { output, array, counts: self.counts.as_deref(), van_vleck };
+        let counts = self.counts.as_deref();
+        let outputs = Names { output, array, counts, spacing: None, van_vleck };
         let gates = self.selection.read_gates(input.recorded, || timing)?;
         correlate(
             input,

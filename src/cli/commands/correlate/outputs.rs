@@ -22,6 +22,8 @@ pub struct Names<'a> {
     /// Facts of the array, for UVH5.
     pub array: Option<&'a Array>,
     pub counts: Option<&'a Path>,
+    /// Times from one dump to the next, where there are several.
+    pub spacing: Option<u64>,
     /// Correction of sums to coefficients, if coefficients are written.
     pub van_vleck: Option<VanVleck>,
 }
@@ -63,6 +65,9 @@ impl Outputs {
                 return Err(Error::file(names.output, reason));
             }
             Some(array) => {
+                if let (Some(times), Some(interval)) = (names.spacing, array.sample_time) {
+                    uvh5::Writer::told_apart(names.output, times as f64 * interval)?;
+                }
                 let phased = phased && array.phase_center.is_some();
                 let create = if phased { uvh5::Writer::phased } else { uvh5::Writer::create };
                 Output::Uvh5(Box::new(create(names.output, array, shape)?))

@@ -1,8 +1,12 @@
 //! Totals of all dumps, and the sentences that they make.
 
-use corrust::{correlate::Shape, run::Integration};
+use corrust::{
+    correlate::{Shape, baseline},
+    run::Integration,
+};
 
 use crate::cli::commands::correlate::unit::Unit;
+use crate::cli::terminal::missing::{BEFORE, FLAGGED, LOST, LOST_OR_BEYOND, fractions};
 use crate::cli::terminal::numbers::{count, digits};
 use crate::cli::terminal::say::warn;
 
@@ -12,13 +16,16 @@ pub struct Totals {
     pub unit: Unit,
     /// Whether samples are bits, which have no zero.
     pub bits: bool,
-    /// Whether samples are flagged input by input.
-    pub by_input: bool,
+    pub inputs: usize,
+    pub channels: usize,
+    /// Times that each input is shifted by; none where there are no shifts.
+    pub shifts: Vec<u64>,
     /// Whether inputs are delayed, so that spectra at the ends ask for samples that there are not.
     pub delayed: bool,
     pub dumps: u64,
     pub times: u64,
-    pub missing: u64,
+    /// Samples of inputs that are valid.
+    pub valid: f64,
     pub kept: u64,
     pub skipped: u64,
     /// Times that gates were fed with.
@@ -29,15 +36,21 @@ impl Totals {
     pub fn add(&mut self, integration: &Integration) {
         self.dumps += 1;
         self.times += integration.times;
-        self.missing += integration.missing;
         self.kept += integration.kept;
         self.skipped += integration.skipped;
         self.fed += integration.gates.iter().map(|dump| dump.times).sum::<u64>();
+        for dump in &integration.gates {
+            for channel in 0..self.channels {
+                let of = |input| dump.valid.get(channel, baseline(input, input)) as f64;
+                self.valid += (0..self.inputs).map(of).sum::<f64>();
+            }
+        }
     }
 
-    /// Says which times of the recording are not in the dumps.
-    pub fn warn(&self, recorded: u64, integration: u64) {
-        let Self { unit, times, missing, kept, .. } = *self;
+    /// Says which times of the recording are not in the dumps, and which samples of those are missing, `flagged` of them as
+    /// they are no noise.
+    pub fn warn(&self, recorded: u64, integration: u64, flagged: f64) {
+        let Self { unit, times, kept, .. } = *self;
         let all = unit.several();
         if recorded > times && recorded < u64::MAX {
             warn(format_args!(
@@ -45,20 +58,16 @@ impl Totals {
                 recorded - times
             ));
         }
-        if missing > 0 {
-            let of = if unit == Unit::Spectrum || self.bits || self.by_input {
-                " for an input"
-            } else {
-                ""
-            };
+        let samples = kept as f64 * (self.inputs * self.channels) as f64;
+        let missing = samples - self.valid;
+        if missing > 0.0 {
+            let before: u64 = self.shifts.iter().map(|&shift| shift.min(times)).sum();
+            let before = (before as f64 * self.channels as f64).min(missing);
+            let flagged = flagged.min(missing - before);
+            let lost = if self.delayed { LOST_OR_BEYOND } else { LOST };
+            let causes = [(lost, missing - before - flagged), (BEFORE, before), (FLAGGED, flagged)];
             let worth = if self.bits { "are left out" } else { "count as zero" };
-            let why = match self.delayed {
-                true => {
-                    ": delayed inputs lack samples at the recording's ends, or samples are missing"
-                }
-                false => "",
-            };
-            warn(format_args!("{missing} of {times} {all} are missing{of} and {worth}{why}"));
+            warn(format_args!("{} and {worth}", fractions(samples, &causes)));
         }
         if kept < times {
             warn(format_args!(

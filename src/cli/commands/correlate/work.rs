@@ -50,6 +50,7 @@ pub fn correlate(
             unit.several()
         )));
     }
+    let names = Names { spacing: (dumps > 1).then_some(integration), ..names };
     let shifts = selection.read_shifts(shape.inputs, recorded)?;
     let gate_count = gates.as_ref().map(Gates::count);
     let by_channel =
@@ -76,12 +77,12 @@ pub fn correlate(
             (source.dumps(&mut correlator, place.device, gpus)?, None)
         }
         (Source::Channels(recording), gpus) => {
-            let (pieces, judged) = flagging.pieces(recording, gpus, at_once, times)?;
+            let (pieces, judged) = flagging.pieces(recording, gpus, at_once)?;
             (Dumps::of(pieces, &mut correlator), judged)
         }
         (Source::Raw(raw), _) => {
             let (voltages, engine) = raw.on(place.device, gpus.clone())?;
-            let pieces = Pieces::channelised(voltages, engine)?.until(times);
+            let pieces = Pieces::channelised(voltages, engine)?;
             let (pieces, judged) = flagging.on_gpu(pieces, &gpus[0], at_once)?;
             (Dumps::of(pieces, &mut correlator), Some(judged))
         }
@@ -93,21 +94,29 @@ pub fn correlate(
         Some(Gates::Folding(folding)) => found.folding(folding),
     };
     let bits = shape.encoding.is_bits();
-    let by_input = flagging.flag.is_some();
-    let mut totals = Totals { unit, bits, by_input, delayed: phased, ..Totals::default() };
+    let (inputs, channels) = (shape.inputs, shape.channels);
+    let least = shifts.iter().flatten().copied().min().unwrap_or(0).min(0);
+    let shifts = shifts.iter().flatten().map(|&shift| shift.abs_diff(least)).collect();
+    let totals = Totals { unit, bits, inputs, channels, shifts, ..Totals::default() };
+    let mut totals = Totals { delayed: phased, ..totals };
     let mut dump = Integration::default();
     while found.next_into(&mut dump)? {
         outputs.append(&dump)?;
         totals.add(&dump);
     }
+    if judged.is_some() {
+        // Blocks that are judged belong to the recording, whatever is integrated.
+        found.pass_rest()?;
+    }
     let clipped = found.clipped()?;
     drop(found);
     drop(bar);
     outputs.finish()?;
+    let flagged = judged.as_ref().map_or(0.0, |judged| judged.samples().flagged);
     judged.map_or(Ok(()), Judged::finish)?;
 
     let seconds = start.elapsed().as_secs_f64();
-    totals.warn(recorded, integration);
+    totals.warn(recorded, integration, flagged);
     if let Some(engine) = engine {
         warn_of_clipped(&clipped, engine.channels, totals.times, LEVELS);
     }

@@ -100,7 +100,7 @@ impl Args {
             None,
             (None, &Selection::default(), &Flagging::default()),
             place.clone(),
-            Names { output: &output, array: None, counts: None, van_vleck: None },
+            Names { output: &output, array: None, counts: None, spacing: None, van_vleck: None },
         )?;
 
         let inputs = SIMULATION.shape.inputs;
@@ -148,7 +148,7 @@ fn stop_fringes(raw: &PathBuf, output: &PathBuf, place: Place) -> Result<()> {
     let sky = Sky { interval, delayed: true, ..Sky::default() };
     let recording = format::open_raw(&[raw], Options::default())?;
     let input = Input::raw(recording, builder, Some(20.0), sky)?;
-    let names = Names { output, array: None, counts: None, van_vleck: None };
+    let names = Names { output, array: None, counts: None, spacing: None, van_vleck: None };
     correlate(input, None, (None, &Selection::default(), &Flagging::default()), place, names)?;
 
     let found = coherences(&Measured::open(output, 0)?.dump(0)?, RAW_INPUTS);

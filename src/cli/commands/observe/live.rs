@@ -261,13 +261,11 @@ impl Live {
         let mut stream = StreamRecording::new(receiver, stream, clock, chunks, stop);
         let silence = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();
         stream.silence(self.silence.and_then(silence));
-        if !stream.begin(self.align) {
-            return Ok(None);
+        if self.silence.is_none() && times.is_some() {
+            stream.rest(silence(SILENCE));
         }
-        let silent = self.silence.or(times.map(|_| SILENCE));
-        stream.silence(silent.and_then(silence));
         stream.until(times.unwrap_or(u64::MAX));
-        Ok(Some(stream))
+        Ok(stream.begin(self.align).then_some(stream))
     }
 
     /// Heaps or frames that came when there was no room for them.

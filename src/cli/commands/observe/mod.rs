@@ -7,7 +7,9 @@ mod products;
 mod table;
 
 use std::{
+    cell::Cell,
     path::{Path, PathBuf},
+    rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -210,7 +212,12 @@ impl InputOptions {
         let flagging = match flag {
             None => Flagging::default(),
             Some(mut flag) => {
-                for (key, option) in [("method", "flag"), ("times", "sk-times")] {
+                for (key, option) in [
+                    ("method", "flag"),
+                    ("times", "sk-times"),
+                    ("real", "sk-real"),
+                    ("full-range", "sk-full-range"),
+                ] {
                     if let Some(value) = take(&mut flag, key) {
                         flag.get_mut().insert(option.to_owned(), value);
                     }
@@ -472,6 +479,7 @@ impl<'a> Plan<'a> {
 
         let array = input.array.as_deref().map(Array::read).transpose()?;
         let gpus = input.device.open()?;
+        let flagged = Rc::new(Cell::new(0.0));
         let place = |shape: Shape, recorded, interval| products::Place {
             device: &input.device,
             gpus: &gpus,
@@ -484,6 +492,7 @@ impl<'a> Plan<'a> {
             array: None,
             source: input.files().first().map_or(Path::new("live"), PathBuf::as_path),
             ticks: input.ticks(shape.channels),
+            flagged: flagged.clone(),
         };
         let loads = |place: &products::Place<'_>| -> Result<Vec<String>> {
             let load = |(table, request): &(_, Request)| {
@@ -566,7 +575,7 @@ impl<'a> Plan<'a> {
         let at_once = input.at_once(&shape, pace);
         let pieces = match recording.source {
             Source::Channels(recording) => {
-                let (pieces, found) = input.flagging.pieces(recording, &gpus, at_once, recorded)?;
+                let (pieces, found) = input.flagging.pieces(recording, &gpus, at_once)?;
                 judged = found;
                 pieces
             }
@@ -610,6 +619,8 @@ impl<'a> Plan<'a> {
             warn(format_args!("the stream ended after {done} of {}", count(recorded, "time")));
         }
         let recorded = done;
+        let samples = judged.as_ref().map(Judged::samples);
+        flagged.set(samples.map_or(0.0, |samples| samples.flagged));
         let (mut said, mut first) = (Vec::new(), None);
         for made in made {
             if faults.iter().any(|(name, _)| *name == made.name()) {
@@ -630,6 +641,7 @@ impl<'a> Plan<'a> {
         }
         judged?;
         first.map_or(Ok(()), Err)?;
+        said.extend(samples.map(|samples| samples.said()));
         said.extend(input.received());
         let seconds = start.elapsed().as_secs_f64();
         said.push(format!(

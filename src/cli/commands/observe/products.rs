@@ -1,7 +1,7 @@
 //! Products of an observation, and their files.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     fs::{self, File},
     io::Write,
     num::NonZeroU64,
@@ -43,6 +43,7 @@ use crate::cli::{
     },
     options::{
         files::UVH5,
+        flagging::block_times,
         run_files::{ending, output},
         units::seconds,
     },
@@ -108,7 +109,7 @@ pub struct KurtosisOptions {
     #[arg(long, value_parser = output())]
     output: PathBuf,
     /// Times of a block.
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 256, value_parser = block_times)]
     times: usize,
 }
 
@@ -148,6 +149,8 @@ pub struct Place<'a> {
     pub source: &'a Path,
     /// Timestamps of beams that are sent.
     pub ticks: beams::Ticks,
+    /// Samples that were flagged, once all are judged.
+    pub flagged: Rc<Cell<f64>>,
 }
 
 /// Times that loads are told of, and their unit: those of a second of a stream that a signal ends.
@@ -508,12 +511,17 @@ impl VisibilityOptions {
             output: &self.output,
             array: array.as_ref(),
             counts: self.counts.as_deref(),
+            spacing: (place.recorded / integration.max(1) > 1).then_some(integration),
             van_vleck: None,
         };
         let outputs = Outputs::create(&shape, None, counted, place.phased, names)?;
         let unit = if place.raw { Unit::Spectrum } else { Unit::Time };
-        let (by_input, delayed) = (place.by_input, place.phased);
-        let totals = Totals { unit, by_input, delayed, ..Totals::default() };
+        let (inputs, delayed) = (shape.inputs, place.phased);
+        let totals =
+            Totals { unit, inputs, channels: shape.channels, delayed, ..Totals::default() };
+        // Of some channels as many as of all, on average.
+        let flagged = place.flagged.clone();
+        let part = shape.channels as f64 / place.shape.channels as f64;
         let files = Shared::new((outputs, totals));
         let theirs = files.clone();
         let tell = move |dump: &Integration| {
@@ -527,7 +535,7 @@ impl VisibilityOptions {
         Ok(Box::new(move |recorded| {
             let (outputs, totals) = files.take();
             outputs.finish()?;
-            totals.warn(recorded, integration);
+            totals.warn(recorded, integration, part * flagged.get());
             Ok(count(totals.dumps, "dump"))
         }))
     }

@@ -137,9 +137,12 @@ fn as_keys(sentence: &str) -> String {
         let kept = if is_option { at } else { at + 2 };
         keys += &rest[..kept];
         rest = &rest[at + 2..];
+        if is_option {
+            // Keys of the table `flag` have shorter names than the options.
+            rest = rest.strip_prefix("sk-").unwrap_or(rest);
+        }
     }
-    // Keys of the table `flag` whose options have longer names.
-    (keys + rest).replace("sk-times", "times")
+    keys + rest
 }
 
 /// Takes a key out of a table.

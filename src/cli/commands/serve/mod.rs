@@ -22,6 +22,7 @@ use corrust::{
     format::{
         self, PartialFile, Timestamp,
         array::{self, Array},
+        uvh5,
     },
     live::{
         Channels, Clock, Fate, Files, Frames, Geometry, Integrator, Judged, LiveDump, Passed,
@@ -38,8 +39,9 @@ use crate::cli::options::given;
 use crate::cli::options::listening::{Incoming, Listening, Placed, addresses};
 use crate::cli::options::run_files::ending;
 use crate::cli::options::selection::Timing;
-use crate::cli::options::stream::{Made, in_chunks};
-use crate::cli::terminal::numbers::{count, digits};
+use crate::cli::options::stream::{Made, in_chunks, open_chunks};
+use crate::cli::terminal::missing::{FLAGGED, LOST, fractions};
+use crate::cli::terminal::numbers::{count, digits, si};
 use crate::cli::terminal::say::say;
 use crate::cli::terminal::signals::{SERVING, STOPPING};
 
@@ -132,7 +134,7 @@ impl Args {
         match judged {
             None => live.serve(gated(Integrator::new(correlator, geometry, integration)?, gates)),
             Some(block_times) => {
-                let judge = self.flagging.judge(live.about.shape.encoding)?;
+                let judge = self.flagging.judge(&live.about.shape, &[])?;
                 let judged = Judged::new(geometry, judge, block_times, &gpus)?;
                 live.serve(gated(Integrator::judged(correlator, judged, integration)?, gates))
             }
@@ -232,16 +234,25 @@ impl Args {
 
     /// Times of a dump, which are so many seconds apart.
     fn integration(&self, interval: f64) -> Result<u64> {
-        if let Some(times) = self.integrate {
-            return Ok(times.get());
+        let times = match self.integrate {
+            Some(times) => times.get(),
+            None => {
+                let seconds = self.seconds.unwrap_or(1.0);
+                let times = NonZeroU64::new((seconds / interval).round() as u64);
+                let few = || {
+                    Error::invalid(format!(
+                        "--seconds {seconds}: expected at least {interval}, from one time to the next"
+                    ))
+                };
+                times.ok_or_else(few)?.get()
+            }
+        };
+        if let Some(output) = self.output.as_ref().filter(|output| ending(output) == UVH5)
+            && self.file_dumps > 1
+        {
+            uvh5::Writer::told_apart(output, times as f64 * interval)?;
         }
-        let seconds = self.seconds.unwrap_or(1.0);
-        let times = (seconds / interval).round() as u64;
-        NonZeroU64::new(times).map(NonZeroU64::get).ok_or_else(|| {
-            Error::invalid(format!(
-                "--seconds {seconds}: expected at least {interval}, from one time to the next"
-            ))
-        })
+        Ok(times)
     }
 
     /// Opens the sockets and the plan.
@@ -331,14 +342,33 @@ impl Args {
 
 /// Has chunks be whole blocks of so many times.
 fn in_blocks(geometry: &mut Geometry, block_times: usize) -> Result<()> {
+    let before = geometry.clone();
     // The least number of heaps whose times are whole blocks.
     let mut heaps = 1_usize;
     while heaps < block_times && !(heaps * geometry.heap_times).is_multiple_of(block_times.max(1)) {
         heaps += 1;
     }
     geometry.chunk_heaps = geometry.chunk_heaps.next_multiple_of(heaps);
-    geometry.check()
+    geometry.window = open_chunks(geometry.chunk_heaps);
+    geometry.check()?;
+    let bytes = |of: &Geometry| of.chunk_bytes().saturating_mul(of.window);
+    let most = bytes(&before).saturating_mul(2).max(BLOCKS_BYTES);
+    if bytes(geometry) > most {
+        return Err(Error::invalid(format!(
+            "--sk-times {block_times} of heaps of {} times: blocks and heaps end together after {} times only, of which {} \
+             are held, {}B: expected at most {}B, as for a multiple or a divisor of the times of a heap",
+            geometry.heap_times,
+            heaps * geometry.heap_times,
+            geometry.chunk_times() * geometry.window,
+            si(bytes(geometry) as f64),
+            si(most as f64)
+        )));
+    }
+    Ok(())
 }
+
+/// Bytes of open chunks that whole blocks may always have.
+const BLOCKS_BYTES: usize = 1 << 30;
 
 /// An integrator that is fed with gates, if there are any.
 fn gated<C: Channels>(integrator: Integrator<C>, gates: Option<Folding>) -> Integrator<C> {
@@ -421,6 +451,10 @@ impl<C> Live<C> {
         if let Some([flagged, judged]) = integrator.flagged() {
             let judged = count(judged, "block");
             say(format_args!("flagged {flagged} of {judged} of an input's channel"));
+        }
+        if let Some(samples) = integrator.judged_samples() {
+            let [flagged, lost, all] = samples.map(|count| count as f64);
+            say(fractions(all, &[(LOST, lost), (FLAGGED, flagged)]));
         }
         if let Some(files) = &mut files {
             faults.said(files.finish());
