@@ -366,7 +366,7 @@ fn gates_count_from_the_sync_time() {
 #[test]
 fn delays_go_on_over_chunks_that_never_came() {
     const SHIFTS: [usize; 6] = [0, 3, 20, 40, 5, 0];
-    for (integration, lost) in [(32, 6..10), (50, 6..10), (7, 6..16), (50, 5..6), (400, 6..16)] {
+    for (integration, lost) in [(32, 6..10), (50, 6..10), (7, 6..14), (50, 5..6), (400, 6..14)] {
         let mut case = Case::new(26, 13);
         let mut bench = Bench::new(&GEOMETRY, integration, 1 << 47);
         let shape = GEOMETRY.shape();
