@@ -8,10 +8,10 @@ use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
 /// Data sets of a pull distribution. Their scatter is known to 1.6 %, so that 10 % are six standard deviations.
-const SETS: u64 = 2000;
+const SETS: u64 = 600;
 
 /// Data sets in blocks, whose scatter is known to 6 %, and their blocks.
-const MEASURED: u64 = 150;
+const MEASURED: u64 = 100;
 const BLOCKS: usize = 20;
 
 /// True values of a parameter.
