@@ -7,10 +7,10 @@ use rand::{SeedableRng, rngs::ChaCha8Rng};
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
-/// Data sets of a pull distribution. Their scatter is known to 1.6 %, so that 10 % are six standard deviations.
+/// Data sets of a pull distribution. Their scatter is known to 2.9 %, so that 10 % are more than three standard deviations.
 const SETS: u64 = 600;
 
-/// Data sets in blocks, whose scatter is known to 6 %, and their blocks.
+/// Data sets in blocks, whose scatter is known to 7 %, and their blocks.
 const MEASURED: u64 = 100;
 const BLOCKS: usize = 20;
 
