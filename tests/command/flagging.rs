@@ -203,7 +203,7 @@ fn real_channels_have_their_own_limits() {
         std::fs::write(
             folder.join("plan.toml"),
             format!(
-                "[input]\nfiles = [\"raw.npy\"]\ndevice = \"sim\"\n\
+                "[input]\nfiles = [\"raw.npy\"]\ndevice = \"cpu\"\n\
                  channelise = {{ channels = 8, taps = 4, level = true, output-encoding = \"{encoding}\", inverted = {} }}\n\
                  flag = {{ method = \"sk\", flags = \"c.npy\" }}\n[[kurtosis]]\noutput = \"s.npy\"\n",
                 !inverted.is_empty()
