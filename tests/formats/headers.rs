@@ -399,7 +399,7 @@ fn vdif(bits: usize, channels_log2: usize) -> Vec<u8> {
             let words = [
                 invalid | 1000,
                 28 << 24 | index,
-                1 << 29 | (channels_log2 as u32) << 24 | (32 + payload as u32) / 8,
+                1 << 29 | (channels_log2 as u32) << 24 | ((32 + payload as u32) / 8),
                 1 << 31 | (bits as u32 - 1) << 26 | thread << 16 | 0x4566,
                 0,
                 0,

@@ -132,11 +132,9 @@ impl Entry {
     fn new(range: Range, deviations: [f64; 2], reference: &Leading) -> Self {
         let [a, b] = deviations.map(|deviation| Part::new(range, deviation));
         // Of y = a^2 + b^2, with parts a and b apart from each other.
-        let mut moments = [1.0; 9];
-        for n in 1..=8 {
-            let terms = (0..=n).map(|j| binomial(n, j) * a.moments[j] * b.moments[n - j]);
-            moments[n] = terms.sum();
-        }
+        let mut moments: [f64; 9] = std::array::from_fn(|n| {
+            (0..=n).map(|j| binomial(n, j) * a.moments[j] * b.moments[n - j]).sum()
+        });
         // Derivatives of the mean power and of its mean square by the logarithm of the deviation.
         let of_power: [f64; 4] = std::array::from_fn(|n| a.second[n] + b.second[n]);
         let product = |n: usize| -> f64 {
@@ -199,9 +197,9 @@ impl Part {
             for half in 1..=8 {
                 part.moments[half] += tail[0] * rise(2 * half as i32);
             }
-            for n in 0..4 {
-                part.second[n] += tail[n] * rise(2);
-                part.fourth[n] += tail[n] * rise(4);
+            for (n, tail) in tail.iter().enumerate() {
+                part.second[n] += tail * rise(2);
+                part.fourth[n] += tail * rise(4);
             }
         }
         part

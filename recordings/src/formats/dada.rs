@@ -248,7 +248,7 @@ impl Header {
             },
             None => None,
         };
-        let start = match (start, whole("PICOSECONDS")?) {
+        let start = match (start, number("PICOSECONDS")?) {
             (start, None | Some(0)) | (start @ None, _) => start,
             (Some(start), Some(picoseconds)) => Some(below_a_second(start, picoseconds)?),
         };

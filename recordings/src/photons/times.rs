@@ -54,7 +54,8 @@ impl Times {
             readers.push(Reader::open(path)?);
         }
         let dwell = dwell_units(&path, options.dwell.unwrap_or(DWELL), unit)?;
-        let (mut channels, mut span) = (Vec::with_capacity(readers.len()), u64::MAX..0);
+        let mut channels = Vec::with_capacity(readers.len());
+        let (mut begins, mut ends) = (u64::MAX, 0);
         for mut reader in readers {
             reader.expect(Dtype::Uint64, &["photon"])?;
             let photons = reader.shape()[0];
@@ -67,7 +68,7 @@ impl Times {
                 let reason = format!("arrival time {last}: expected times below 2^63");
                 return Err(Error::file(reader.path(), reason));
             }
-            span = span.start.min(first)..span.end.max(last + 1);
+            (begins, ends) = (begins.min(first), ends.max(last + 1));
             channels.push(Channel {
                 reader,
                 origin: 0,
@@ -79,7 +80,7 @@ impl Times {
             });
         }
         // A file that runs backwards is refused when it is read.
-        span.start = span.start.min(span.end);
+        let span = begins.min(ends)..ends;
         let (origin, instants) = begin(&path, span, unit, dwell, options)?;
         channels.iter_mut().for_each(|channel: &mut Channel| channel.origin = origin);
         Ok(Self { channels, unit, dwell, instants })

@@ -101,7 +101,8 @@ impl<F: Framing> Frames<F> {
             let scanned = if file == 0 || last { SCANNED } else { SCANNED_BETWEEN };
             let Some(scan) = scan(&mut files, file, &framing, scanned)? else {
                 // All of its frames are marked invalid.
-                (files.paths.remove(file), files.lengths.remove(file));
+                files.paths.remove(file);
+                files.lengths.remove(file);
                 files.open = None;
                 continue;
             };
