@@ -271,7 +271,7 @@ fn bounds_are_those_of_nature() {
     let fitted = wide.run(std::slice::from_ref(&clean)).unwrap();
     assert!((fitted.get("kappa", 0).unwrap().value - 0.5).abs() < 1e-3, "{fitted:?}");
     let fixed = Fit::new(model).unwrap().fix("kappa", 0.5).unwrap();
-    assert!(fixed.run(&[clean.clone()]).unwrap().chi2 < 1e-6);
+    assert!(fixed.run(std::slice::from_ref(&clean)).unwrap().chi2 < 1e-6);
     let said = Fit::new(model).unwrap().start("kappa", 0.5).unwrap_err().to_string();
     assert!(said.contains("kappa=0.5: expected 1e0 to 1e3"), "{said}");
     // Another model's curve is doubted.
