@@ -480,7 +480,8 @@ fn flags_of_raw_voltages_are_those_of_their_spectra() {
         let device = format!("--device {device}");
         let engine = "--channels 16 --taps 4 --level";
         done(folder, &format!("channelise scan.vdif -o x.npy {engine} {device}"));
-        let judged = format!("--flag sk --sk-times 100 --false-alarm 0.05 {device}");
+        // A file does not say that its first channel is of real voltages.
+        let judged = format!("--flag sk --sk-times 100 --sk-real 0 --false-alarm 0.05 {device}");
         done(folder, &format!("correlate x.npy -o v2.npy --integrate 700 {judged}"));
         done(folder, &format!("correlate x.npy -o all.npy --flags f2.npy {judged}"));
         same(folder, &[("v.npy", "v2.npy"), ("f.npy", "f2.npy")]);
@@ -657,7 +658,6 @@ fn a_product_that_cannot_be_written_ends_alone() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert_eq!((said.matches("No space left").count(), said.lines().count()), (1, 2), "{said}");
-    assert!(said.contains("visibilities /dev/full ended before the others"), "{said}");
     done(folder, "correlate scan.npy -o v2.npy --integrate 1000 --device cpu");
     same(folder, &[("v.npy", "v2.npy")]);
 }

@@ -474,7 +474,7 @@ fn numbers_that_ask_for_memory_are_refused_first() {
         (&format!("{diffusion} --background 9e18"), "photons in a step"),
         (
             "delays raw.json -o out.json --duration 100000000s --tolerance 1e-300s",
-            "expected at most 4194304 in all",
+            "1e-18 s to 1e18 s",
         ),
     ] {
         let start = Instant::now();

@@ -409,7 +409,7 @@ fn arrival_times_of_channels_are_counted() {
     write_times(&paths[1], &[5, 1_000_000, 999_999, 2_000_000]);
     let error = read(open(&paths, &options).unwrap(), 1 << 20).unwrap_err().to_string();
     assert!(error.contains("photon 2 at time 999999 comes after time 1000000"), "{error}");
-    write_times(&paths[1], &[0; 70_000]);
+    write_times(&paths[1], &[&[0; 70_000][..], &[2_000_000]].concat());
     let error = read(open(&paths, &options).unwrap(), 1 << 20).unwrap_err().to_string();
     assert!(error.contains("more than 65535 photons in instant 0"), "{error}");
 }

@@ -803,7 +803,7 @@ fn streams_that_cannot_be_observed_get_a_sentence() {
         (format!("[input]\nlive = {{ seconds = 1, times = 3 }}\n{v}"), "cannot be used with"),
         (format!("[input]\nlive = {{ fengs = 0 }}\n{v}"), "0 F-engines: expected at least 1"),
         (format!("[input]\nlive = {{ listen = \"x\" }}\n{v}"), "expected an IPv4 address"),
-        (format!("[input]\nlive = {{ wraps = 1 }}\n{v}"), "--sync"),
+        (format!("[input]\nlive = {{ wraps = 1 }}\n{v}"), "not provided: sync"),
         (
             format!("[input]\nlive = {{ times = 3 }}\n{v}integrate = 4\n"),
             "integrate 4: the recording has only 3 times",

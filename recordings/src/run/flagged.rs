@@ -118,9 +118,6 @@ impl Recording for Flagged {
 
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
         let left = usize::try_from(self.end - self.position).unwrap_or(usize::MAX);
-        if left > 0 {
-            self.aligned()?;
-        }
         let read = self.recording.read_block(times.min(left), block)?;
         if read == 0 {
             return Ok(0);

@@ -160,8 +160,8 @@ impl Folding {
     /// hertz as are those of the `channels`. Of a polyco's reference see [`Polyco::frequency`].
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a measure beyond +-[`MOST_DISPERSION`], frequencies that are not positive, or delays of more than
-    /// [`LONGEST_DELAY`].
+    /// [`Error::Invalid`] for a measure beyond +-10^5 pc / cm^3, frequencies that are not positive, or delays of more than
+    /// 10^7 s.
     pub fn dispersed(mut self, measure: f64, channels: &[f64], reference: f64) -> Result<Self> {
         if !(-MOST_DISPERSION..=MOST_DISPERSION).contains(&measure) {
             return Err(Error::invalid(format!(

@@ -505,7 +505,9 @@ impl<'a> Plan<'a> {
             let (shape, interval) = (&place.shape, place.interval);
             let times = input.at_once(shape, interval.filter(|_| live)) as u64;
             let times = times.min(place.recorded);
-            let held = requests.iter().map(|(_, request)| request.held(place, times));
+            let held = requests.iter().map(|(table, request)| {
+                request.held(place, times).map_err(|error| text.located(table, error))
+            });
             let held = held.sum::<Result<f64>>()?;
             let samples = shape.bytes_per_time() as f64 * times as f64;
             let free = gpus.iter().map(|gpu| gpu.free_bytes()).sum::<Result<u64>>()?;
