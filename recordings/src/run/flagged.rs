@@ -37,13 +37,6 @@ impl Flagged {
         Self { recording, kurtosis, judge, position: 0, end, tell: None }
     }
 
-    /// Ends the recording after `times` times, if it has so many.
-    #[must_use]
-    pub fn until(mut self, times: u64) -> Self {
-        self.end = self.end.min(times);
-        self
-    }
-
     /// Calls `tell` with the sums of each stretch of times, and with what is flagged, counted from its first time, before
     /// the samples are handed on.
     #[must_use]
