@@ -577,7 +577,8 @@ impl<'a> Plan<'a> {
         let at_once = input.at_once(&shape, pace);
         let pieces = match recording.source {
             Source::Channels(recording) => {
-                let (pieces, found) = input.flagging.pieces(recording, &gpus, at_once)?;
+                let found = input.flagging.pieces(recording, &gpus, at_once);
+                let (pieces, found) = found.map_err(|error| text.located(&input.table, error))?;
                 judged = found;
                 pieces
             }
@@ -586,7 +587,9 @@ impl<'a> Plan<'a> {
                 let pieces = Pieces::channelised(voltages, engine)?;
                 match (input.flagging.flag, &gpu) {
                     (Some(_), Some(gpu)) => {
-                        let (pieces, found) = input.flagging.on_gpu(pieces, gpu, at_once)?;
+                        let found = input.flagging.on_gpu(pieces, gpu, at_once);
+                        let (pieces, found) =
+                            found.map_err(|error| text.located(&input.table, error))?;
                         judged = Some(found);
                         pieces
                     }
