@@ -42,7 +42,14 @@ pub fn check(place: &Place, meter: Option<&Meter>, bar: &Bar) -> Result<(Finding
     let mut left_out = Vec::new();
     let unknown = Limits::default();
     let settings = |limits| Settings { repeats: REPEATS, sustain: Duration::ZERO, meter, limits };
+    let stopped = |rows: Vec<Row>| {
+        let text = format!("stopped after {} measurements, every answer right", rows.len());
+        Ok((Finding::new(Verdict::NotDecided, text), rows))
+    };
     for case in bench::limits::cases(place) {
+        if bar.is_over() {
+            return stopped(rows);
+        }
         bar.says(&case.label());
         rows.extend(measure(case.as_ref(), slice::from_ref(place), &settings(&unknown))?);
     }
@@ -50,8 +57,7 @@ pub fn check(place: &Place, meter: Option<&Meter>, bar: &Bar) -> Result<(Finding
     for case in bench::cases(place) {
         let label = format!("{} {}", case.system(), case.label());
         if bar.is_over() {
-            let text = format!("stopped after {} measurements, every answer right", rows.len());
-            return Ok((Finding::new(Verdict::NotDecided, text), rows));
+            return stopped(rows);
         }
         bar.says(&label);
         match measure(case.as_ref(), slice::from_ref(place), &settings(&limits)) {
@@ -68,7 +74,7 @@ pub fn check(place: &Place, meter: Option<&Meter>, bar: &Bar) -> Result<(Finding
     Ok((judge(&rows, device.as_deref(), &left_out)?, rows))
 }
 
-/// Predictions of all cases for the chip that a device is, if it is known.
+/// Predictions of all cases for the chip that a device is, if it is known, and as far as the time reaches.
 pub fn predictions(device: &str, bar: &Bar) -> Result<Vec<Row>> {
     let Some(chip) = Model::chip_of(device) else { return Ok(Vec::new()) };
     let place = Place::of_model(Model::open(chip)?);
@@ -76,6 +82,9 @@ pub fn predictions(device: &str, bar: &Bar) -> Result<Vec<Row>> {
     let settings = Settings { repeats: 1, sustain: Duration::ZERO, meter: None, limits: &limits };
     let mut rows = Vec::new();
     for case in bench::cases(&place) {
+        if bar.is_over() {
+            break;
+        }
         bar.says(&format!("{} {}, predicted", case.system(), case.label()));
         rows.extend(measure(case.as_ref(), slice::from_ref(&place), &settings)?);
     }
