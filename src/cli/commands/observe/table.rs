@@ -87,8 +87,10 @@ impl Text<'_> {
             T::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
         });
         parsed.map_err(|error| {
+            // Without advice on command lines.
             let sentence = clap_sentence(&error);
-            self.error(about(table, &sentence), sentence)
+            let sentence = sentence.split("; to pass").next().unwrap_or_default();
+            self.error(about(table, sentence), sentence)
         })
     }
 
