@@ -327,11 +327,10 @@ def curves_without(ends: Sequence[Sums], row: int | None = None) -> npt.NDArray[
     values = _without(ends, row)
     # A block without a bin of this lag takes nothing from the whole curve.
     starts = [None, *ends[:-1]]
-    absent = [end.bins == (0 if start is None else start.bins) for start, end in zip(starts, ends, strict=True)]
+    absent = np.array([end.bins == (0 if start is None else start.bins) for start, end in zip(starts, ends, strict=True)])
     tau, g = last.curve(row)
     there = np.isin(last.lags, tau)
-    values, absent = values[:, there], np.array(absent)[:, there]
-    return np.where(absent, g, values)
+    return np.where(absent[:, there], g, values[:, there])
 
 
 def standard_error(ends: Sequence[Sums], row: int | None = None) -> npt.NDArray[np.float64]:

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use corrust_host::{Error, Result};
 
 use super::framing::{Fault, Framing};
-use crate::formats::{input::Input, placing::Stamp};
+use crate::formats::{
+    input::Input,
+    placing::{Geometry, Stamp},
+};
 
 /// Bytes that are read at once: so many stay in a processor's cache until they are copied.
 pub(super) const CHUNK: usize = 512 << 10;
@@ -78,24 +81,28 @@ impl Cursor {
         files: &mut Files,
         framing: &impl Framing,
     ) -> Result<Option<(usize, u64, Stamp)>> {
-        let size = framing.geometry().frame;
+        let Geometry { frame: size, header, .. } = framing.geometry();
         while let Some(&file) = self.files.last() {
             let at = self.at;
-            let bytes = self.fill(files, at, size)?;
+            let bytes = self.fill(files, at, size + header)?;
             if bytes.len() >= size {
+                // Few bits tell of a frame that is marked invalid: another one follows it, or nothing does.
+                let follows = |next: &[u8]| {
+                    next.len() < header || !matches!(framing.stamp(next), Err(Fault::NoHeader))
+                };
                 match framing.stamp(&bytes[..size]) {
                     Ok(stamp) => {
                         self.at = at + size as u64;
                         self.end = self.at;
                         return Ok(Some((file, at, stamp)));
                     }
-                    Err(Fault::Invalid) => {
+                    Err(Fault::Invalid) if follows(&bytes[size..]) => {
                         self.at = at + size as u64;
                         self.end = self.at;
                         continue;
                     }
                     Err(Fault::Other(reason)) => return Err(files.fault(file, at, &reason)),
-                    Err(Fault::NoHeader) => {
+                    Err(Fault::Invalid | Fault::NoHeader) => {
                         if self.find(files, framing)? {
                             continue;
                         }
