@@ -88,7 +88,9 @@ impl Cursor {
             if bytes.len() >= size {
                 // Few bits tell of a frame that is marked invalid: another one follows it, or nothing does.
                 let follows = |next: &[u8]| {
-                    next.len() < header || !matches!(framing.stamp(next), Err(Fault::NoHeader))
+                    let is_whole = next.len() >= header;
+                    next.is_empty()
+                        || is_whole && !matches!(framing.stamp(next), Err(Fault::NoHeader))
                 };
                 match framing.stamp(&bytes[..size]) {
                     Ok(stamp) => {
