@@ -5,10 +5,7 @@ use std::path::PathBuf;
 use corrust_host::{Error, Result};
 
 use super::framing::{Fault, Framing};
-use crate::formats::{
-    input::Input,
-    placing::{Geometry, Stamp},
-};
+use crate::formats::{input::Input, placing::Stamp};
 
 /// Bytes that are read at once: so many stay in a processor's cache until they are copied.
 pub(super) const CHUNK: usize = 512 << 10;
@@ -81,30 +78,35 @@ impl Cursor {
         files: &mut Files,
         framing: &impl Framing,
     ) -> Result<Option<(usize, u64, Stamp)>> {
-        let Geometry { frame: size, header, .. } = framing.geometry();
+        let size = framing.geometry().frame;
         while let Some(&file) = self.files.last() {
             let at = self.at;
-            let bytes = self.fill(files, at, size + header)?;
+            let bytes = self.fill(files, at, 2 * size)?;
             if bytes.len() >= size {
-                // Few bits tell of a frame that is marked invalid: another one follows it, or nothing does.
-                let follows = |next: &[u8]| {
-                    let is_whole = next.len() >= header;
-                    next.is_empty()
-                        || is_whole && !matches!(framing.stamp(next), Err(Fault::NoHeader))
-                };
                 match framing.stamp(&bytes[..size]) {
                     Ok(stamp) => {
                         self.at = at + size as u64;
                         self.end = self.at;
                         return Ok(Some((file, at, stamp)));
                     }
-                    Err(Fault::Invalid) if follows(&bytes[size..]) => {
-                        self.at = at + size as u64;
-                        self.end = self.at;
+                    Err(Fault::Invalid) => {
+                        // Few bits tell of such a frame, and many of a whole header: where one begins within it, other
+                        // bytes stand before that.
+                        let within = |place: &usize| {
+                            let frame = bytes.get(*place..*place + size);
+                            frame.is_some_and(|frame| framing.stamp(frame).is_ok())
+                        };
+                        match (1..size).find(within) {
+                            Some(place) => self.at = at + place as u64,
+                            None => {
+                                self.at = at + size as u64;
+                                self.end = self.at;
+                            }
+                        }
                         continue;
                     }
                     Err(Fault::Other(reason)) => return Err(files.fault(file, at, &reason)),
-                    Err(Fault::Invalid | Fault::NoHeader) => {
+                    Err(Fault::NoHeader) => {
                         if self.find(files, framing)? {
                             continue;
                         }
