@@ -120,6 +120,10 @@ impl<F: Framing> Frames<F> {
             }
             scans.push(scan);
         }
+        if scans.is_empty() {
+            let reason = "frames that are marked invalid alone: expected one that is not";
+            return Err(Error::file(&paths[0], reason));
+        }
         let first = scans.iter().map(|scan| scan.first).min().unwrap_or_default();
         let last = scans.iter().map(|scan| scan.last).max().unwrap_or_default();
         let all: BTreeSet<u16> =
