@@ -164,9 +164,9 @@ impl Entry {
 
 /// Even moments of one part of noise that was rounded.
 struct Part {
-    /// Of orders 0, 2, 4 to 16.
+    /// Moments of orders 0, 2, 4 to 16.
     moments: [f64; 9],
-    /// Those of order 2 and 4, and their three derivatives by the logarithm of the deviation.
+    /// Moments of orders 2 and 4, and three derivatives of each by the logarithm of the deviation.
     second: [f64; 4],
     fourth: [f64; 4],
 }
@@ -215,7 +215,7 @@ struct Leading {
 }
 
 impl Leading {
-    /// Of gamma-distributed powers, whose mean square is as their mean's, whatever it is.
+    /// Leading orders for gamma-distributed powers: their mean square is a fixed multiple of the square of their mean.
     fn of_gamma(shape: f64) -> Self {
         let mut moments = [1.0; 9];
         for n in 1..9 {
@@ -225,7 +225,7 @@ impl Leading {
         Self::new(&moments, [2.0 * square, 2.0 * square, 0.0])
     }
 
-    /// Of powers of mean 1 with these moments, and three derivatives of `g` there.
+    /// Leading orders for powers of mean 1 with these moments; `g1` to `g3` are three derivatives of `g` there.
     fn new(moments: &[f64; 9], [g1, g2, g3]: [f64; 3]) -> Self {
         // Polynomials in the power, lowest order first.
         let mean = |polynomial: &[f64]| -> f64 {
