@@ -215,6 +215,7 @@ fn follow(
             receiver.stop();
         }
     }
+    strangers.last(tally);
     correlated.end(|look| shown(look, true))
 }
 

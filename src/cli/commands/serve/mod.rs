@@ -447,6 +447,7 @@ impl<C> Live<C> {
                 end = receiver.stop();
             }
         }
+        strangers.last(|| board.tally());
         integrator.end(end, &mut done)?;
         if let Some([flagged, judged]) = integrator.flagged() {
             let judged = count(judged, "block");

@@ -36,12 +36,18 @@ impl Strangers {
 
     /// Looks, from time to time, at the packets that came.
     pub fn look(&mut self, tally: impl FnOnce() -> Tally) {
-        let now = Instant::now();
-        if self.next.is_none_or(|next| now < next) {
+        if self.next.is_some_and(|next| next <= Instant::now()) {
+            self.last(tally);
+        }
+    }
+
+    /// Looks at them now, as after the last.
+    pub fn last(&mut self, tally: impl FnOnce() -> Tally) {
+        if self.next.is_none() {
             return;
         }
         let found = tally().faults(Fault::Foreign);
-        self.next = (found == 0).then_some(now + LOOK);
+        self.next = (found == 0).then(|| Instant::now() + LOOK);
         if found > 0 {
             warn(format_args!(
                 "packets of something else than {} come, {found} so far: they are not read",
