@@ -288,9 +288,10 @@ fn many_sensors(backend: Backend) {
     backend.judge(&stream, 4, 8, Scheme::BinGroups, &[17]);
     // Whole blocks of the copy engine's and halves, bins of every group to memory, with one part of a
     // subsegment a block and with several.
-    for sensors in [16, 32, 48] {
+    for sensors in tier::cases(backend.device, &[16, 32, 48], 2) {
         let stream = random(sensors, backend.most.min(3_000));
-        for (groups, lags) in [(1, 32), (2, 32), (3, 4), (4, 31), (10, 32)] {
+        let kinds = [(1, 32), (2, 32), (3, 4), (4, 31), (10, 32)];
+        for (groups, lags) in tier::cases(backend.device, &kinds, 3) {
             backend.judge(&stream, groups, lags, Scheme::BinGroups, &[1_001]);
         }
     }

@@ -10,7 +10,7 @@ use corrust::{
 use oracle::Block;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use crate::support::{device, oracle::correlate as oracle};
+use crate::support::{device, oracle::correlate as oracle, tier};
 
 /// Inputs, channels, times and largest shift.
 const SIZES: [[usize; 4]; 12] = [
@@ -38,8 +38,10 @@ fn judge(device: Device) {
     let streams = [Stream::default(), gpu.create_stream().unwrap()];
     let encodings = [Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset];
     let formats = encodings.into_iter().flat_map(|e| Layout::ALL.map(|layout| (e, layout)));
+    let all: Vec<_> = formats.flat_map(|format| SIZES.map(|size| (format, size))).collect();
+    // A fourth of them, of all sizes and formats.
     for ((encoding, layout), [inputs, channels, times, largest]) in
-        formats.flat_map(|format| SIZES.map(|size| (format, size)))
+        tier::cases(&device.to_string(), &all, all.len() / 4)
     {
         let what =
             format!("{device}, {encoding} {layout}: {inputs}, {channels}, {times}, {largest}");
