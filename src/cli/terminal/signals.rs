@@ -54,7 +54,8 @@ pub fn obey_signals() -> Result<()> {
     std::thread::Builder::new().name("signals".into()).spawn(listen).map(drop).map_err(fault)
 }
 
-/// Whether a service runs that ends by itself when it is to stop, and whether it is.
+/// Whether a service listens, which ends by itself when it is to stop, and whether it is. Before it listens, as while its memory
+/// is made, a signal ends the program at once.
 pub static SERVING: AtomicBool = AtomicBool::new(false);
 pub static STOPPING: AtomicBool = AtomicBool::new(false);
 

@@ -241,7 +241,6 @@ impl Live {
     fn open(&self) -> Result<(Vec<Socket>, String)> {
         let sockets = self.listening.open()?;
         let listening = addresses(&sockets)?;
-        SERVING.store(true, Ordering::Relaxed);
         Ok((sockets, listening))
     }
 
@@ -256,6 +255,7 @@ impl Live {
         let times = self.samples(clock.interval())?;
         let length = times.map_or(String::new(), |times| format!(", {}", count(times, "time")));
         let interval = digits(clock.interval());
+        SERVING.store(true, Ordering::Relaxed);
         say(format_args!("listening to {listening}, {what}, {interval} s apart{length}"));
         let stop = || STOPPING.load(Ordering::Relaxed);
         let mut stream = StreamRecording::new(receiver, stream, clock, chunks, stop);

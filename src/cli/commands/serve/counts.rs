@@ -120,12 +120,12 @@ impl Args {
             let _ = spent.send(CountChunk::new(&counts)?);
         }
         let window = Window::of(counts, empty, sender);
-        SERVING.store(true, Ordering::Relaxed);
         let (listening, receiver) = self.receive(window)?;
         let about = AboutCounts { sensors, dwell };
         let board = Arc::new(CurveBoard::new(about, receiver.watch()));
         let address = http.listener.local_addr().map_err(Error::io("a socket", "read"))?;
         start(http.listener, board.clone(), http.names)?;
+        SERVING.store(true, Ordering::Relaxed);
         say(format_args!(
             "listening to {listening}, {} of {} s at {}, looks of {} s on {}: http://{address}",
             count(sensors, "sensor"),

@@ -119,7 +119,6 @@ impl Args {
             clock,
         };
         let files = self.files(&about, array, &gates)?;
-        SERVING.store(true, Ordering::Relaxed);
         let listening = addresses(&sockets)?;
         // Several GPUs share out channels, which each fetches from the host.
         let placed = match &gpus[..] {
@@ -387,7 +386,6 @@ fn serve_chunks<C: Channels<Chunk = RawChunk>>(
     integrator: Integrator<C>,
     integration: u64,
 ) -> Result<()> {
-    SERVING.store(true, Ordering::Relaxed);
     let listening = addresses(&sockets)?;
     let Incoming { receiver, chunks: (spent, passed) } = options.frames(sockets, frames)?;
     let expected = "VDIF";
@@ -405,6 +403,7 @@ impl<C> Live<C> {
         let Http { listener, names } = http;
         let address = listener.local_addr().map_err(Error::io("a socket", "read"))?;
         start(listener, board.clone(), names)?;
+        SERVING.store(true, Ordering::Relaxed);
         say(format_args!(
             "listening to {}, {} x {}, dumps of {} s on {} ({}): http://{address}",
             self.listening,
@@ -444,6 +443,7 @@ impl<C> Live<C> {
             if STOPPING.load(Ordering::Relaxed)
                 && let Some(receiver) = receiver.take()
             {
+                say("stopping: correlating what came; a second signal ends it at once");
                 end = receiver.stop();
             }
         }
