@@ -415,6 +415,27 @@ fn prompt_ends_after_signals() {
     }
 }
 
+/// A service of so many channels makes gigabytes of memory before it listens.
+#[cfg(all(unix, feature = "serve"))]
+#[test]
+fn prompt_end_of_a_service_of_many_channels() {
+    let child = Command::new(env!("CARGO_BIN_EXE_corrust"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--device", "cpu"])
+        .args(["--channels", "65536"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_handler(&child);
+    std::thread::sleep(Duration::from_millis(200));
+    let start = Instant::now();
+    send("-TERM", &child);
+    let output = child.wait_with_output().unwrap();
+    // It may have begun to listen.
+    assert!(matches!(output.status.code(), Some(0 | 130)), "{}", error(&output));
+    prompt(start, Duration::from_secs(2), "the end of a service");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn what_a_killed_run_left_is_swept_and_no_more() {

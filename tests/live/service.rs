@@ -28,7 +28,9 @@ pub struct Service {
 impl Service {
     /// Starts it where it finds ports that are free.
     pub fn start(folder: &Path, arguments: &str) -> Self {
-        let arguments = format!("serve --listen 127.0.0.1:0 --http 127.0.0.1:0 {arguments}");
+        // A machine that does other work correlates all that came, too.
+        let arguments =
+            format!("serve --listen 127.0.0.1:0 --http 127.0.0.1:0 --drain 10min {arguments}");
         Self::of(&mut command::command(folder, &arguments))
     }
 

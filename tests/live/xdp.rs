@@ -269,7 +269,9 @@ fn served(networks: &Networks, options: &str, all: &[Vec<u8>]) -> Served {
     let folder = tempfile::tempdir().unwrap();
     let from = networks.sender();
     networks.receiving(|| {
-        let arguments = format!("serve --listen 10.99.0.1:0 --http 127.0.0.1:0 {STREAM} {options}");
+        let arguments = format!(
+            "serve --listen 10.99.0.1:0 --http 127.0.0.1:0 --drain 10min {STREAM} {options}"
+        );
         let service = Service::of(&mut command::command(folder.path(), &arguments));
         send(&service, &from, all);
         let metrics = service.get("/metrics");
@@ -354,7 +356,9 @@ fn other_packets_pass_and_nothing_stays() {
         link.contains("xdp")
     };
     networks.receiving(|| {
-        let arguments = format!("serve --listen 10.99.0.1:0 --http 127.0.0.1:0 {STREAM} --xdp c0");
+        let arguments = format!(
+            "serve --listen 10.99.0.1:0 --http 127.0.0.1:0 --drain 10min {STREAM} --xdp c0"
+        );
         let mut service = Service::of(&mut command::command(folder.path(), &arguments));
         assert!(attached());
         let other = UdpSocket::bind("10.99.0.1:0").unwrap();
@@ -402,7 +406,7 @@ fn packets_without_room_are_counted() {
     networks.receiving(|| {
         // Room for 64 packets.
         let arguments = format!(
-            "serve --listen 10.99.0.1:0 --http 127.0.0.1:0 {STREAM} --xdp c0 --buffer 262144"
+            "serve --listen 10.99.0.1:0 --http 127.0.0.1:0 --drain 10min {STREAM} --xdp c0 --buffer 262144"
         );
         let service = Service::of(&mut command::command(folder.path(), &arguments));
         let id = service.child.id().to_string();
@@ -474,7 +478,7 @@ fn observations_take_packets_past_the_network_stack() {
 #[test]
 fn what_cannot_be_taken_gets_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
-    let serve = "serve --listen 127.0.0.1:0 --http 127.0.0.1:0 --device cpu";
+    let serve = "serve --listen 127.0.0.1:0 --http 127.0.0.1:0 --drain 10min --device cpu";
     for (options, sentence) in [
         ("--xdp nothing", "--xdp nothing: cannot find the interface: No such device"),
         ("--xdp an-interface-of-a-long-name", "cannot find the interface"),

@@ -41,7 +41,10 @@ pub fn full() -> bool {
 fn leave(file: OsString) {
     let program = module_path!().split("::").next().unwrap();
     let thread = thread::current();
-    let test = thread.name().filter(|name| *name != "main").expect("a test's own thread to ask for the tier");
+    let test = thread
+        .name()
+        .filter(|name| *name != "main")
+        .expect("a test's own thread to ask for the tier");
     let mut file = OpenOptions::new().create(true).append(true).open(file).unwrap();
     file.write_all(format!("{program} {test}\n").as_bytes()).unwrap();
 }

@@ -76,6 +76,9 @@ pub struct Args {
     /// refused. May be repeated
     #[arg(long, value_name = "NAME", value_parser = host)]
     pub http_host: Vec<String>,
+    /// Longest that it correlates what came before a signal that ends it
+    #[arg(long, value_name = "TIME", default_value = "1.5s")]
+    pub drain: Seconds,
     #[command(flatten)]
     pub vdif: Vdif,
     #[command(flatten)]

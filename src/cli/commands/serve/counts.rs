@@ -19,7 +19,7 @@ use corrust::{
 
 use crate::cli::commands::autocorrelate::tables::{Curves, TABLES};
 use crate::cli::commands::serve::args::{Args, CountArgs};
-use crate::cli::commands::serve::shared::{Faults, Http, Strangers};
+use crate::cli::commands::serve::shared::{Drain, Faults, Http, Strangers};
 use crate::cli::options::listening::{addresses, waiting};
 use crate::cli::options::run_files::ending;
 use crate::cli::options::units::Seconds;
@@ -156,7 +156,8 @@ impl Args {
             Ok(())
         };
         let tally = || board.tally();
-        follow(&mut correlated, receiver, (&passed, &spent), &mut shown, &tally)?;
+        let drain = Drain::of(self.drain);
+        follow(&mut correlated, (receiver, drain), (&passed, &spent), &mut shown, &tally)?;
         if let Some(save) = save {
             correlated.plan().state()?.save(save)?;
         }
@@ -190,7 +191,7 @@ impl Args {
 /// Correlates counts until the stream ends or a signal comes.
 fn follow(
     correlated: &mut Correlated,
-    receiver: Receiver,
+    (receiver, mut drain): (Receiver, Drain),
     (passed, spent): (&mpsc::Receiver<live::Passed<CountChunk>>, &mpsc::Sender<CountChunk>),
     shown: &mut dyn FnMut(&LiveCurves, bool) -> Result<()>,
     tally: &dyn Fn() -> live::Tally,
@@ -209,10 +210,17 @@ fn follow(
             Err(_) => {}
         }
         let ended = receiver.as_ref().is_some_and(Receiver::ended);
-        if (ended || STOPPING.load(Ordering::Relaxed))
+        let stopping = STOPPING.load(Ordering::Relaxed);
+        if (ended || stopping)
             && let Some(receiver) = receiver.take()
         {
+            if stopping {
+                drain.begin();
+            }
             receiver.stop();
+        }
+        if drain.is_over(passed) {
+            break;
         }
     }
     strangers.last(tally);

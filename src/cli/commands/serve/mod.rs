@@ -31,7 +31,7 @@ use corrust::{
     serve::{About, Board, start},
 };
 
-use self::shared::{Faults, Http, Strangers};
+use self::shared::{Drain, Faults, Http, Strangers};
 use crate::cli::commands::correlate::input::complete;
 use crate::cli::options::engine::{Known, Raw, correlated};
 use crate::cli::options::files::UVH5;
@@ -40,6 +40,7 @@ use crate::cli::options::listening::{Incoming, Listening, Placed, addresses};
 use crate::cli::options::run_files::ending;
 use crate::cli::options::selection::Timing;
 use crate::cli::options::stream::{Made, in_chunks, open_chunks};
+use crate::cli::options::units::Seconds;
 use crate::cli::terminal::missing::{FLAGGED, LOST, fractions};
 use crate::cli::terminal::numbers::{count, digits, si};
 use crate::cli::terminal::say::say;
@@ -69,6 +70,7 @@ struct Live<C> {
     spent: mpsc::Sender<C>,
     passed: mpsc::Receiver<Passed<C>>,
     integration: u64,
+    drain: Seconds,
 }
 
 impl Args {
@@ -128,8 +130,18 @@ impl Args {
         let heaps = self.listening.heaps(sockets, &geometry, expected, &placed)?;
         let Incoming { receiver, chunks: (spent, passed) } = heaps;
         let expected = "SPEAD 64-48";
-        let live =
-            Live { about, files, http, listening, expected, receiver, spent, passed, integration };
+        let live = Live {
+            about,
+            files,
+            http,
+            listening,
+            expected,
+            receiver,
+            spent,
+            passed,
+            integration,
+            drain: self.drain,
+        };
         match judged {
             None => live.serve(gated(Integrator::new(correlator, geometry, integration)?, gates)),
             Some(block_times) => {
@@ -191,7 +203,7 @@ impl Args {
         let integrator = gated(Integrator::channelised(correlator, spectra, integration)?, gates);
         serve_chunks(
             frames,
-            (sockets, &self.listening, http),
+            (sockets, &self.listening, http, self.drain),
             about,
             files,
             integrator,
@@ -223,7 +235,7 @@ impl Args {
         let integrator = gated(Integrator::words(correlator, words, integration)?, gates);
         serve_chunks(
             frames,
-            (sockets, &self.listening, http),
+            (sockets, &self.listening, http, self.drain),
             about,
             files,
             integrator,
@@ -380,7 +392,7 @@ fn gated<C: Channels>(integrator: Integrator<C>, gates: Option<Folding>) -> Inte
 /// Serves samples of frames.
 fn serve_chunks<C: Channels<Chunk = RawChunk>>(
     frames: Frames,
-    (sockets, options, http): (Vec<Socket>, &Listening, Http),
+    (sockets, options, http, drain): (Vec<Socket>, &Listening, Http, Seconds),
     about: About,
     files: Option<Files>,
     integrator: Integrator<C>,
@@ -389,15 +401,25 @@ fn serve_chunks<C: Channels<Chunk = RawChunk>>(
     let listening = addresses(&sockets)?;
     let Incoming { receiver, chunks: (spent, passed) } = options.frames(sockets, frames)?;
     let expected = "VDIF";
-    let live =
-        Live { about, files, http, listening, expected, receiver, spent, passed, integration };
+    let live = Live {
+        about,
+        files,
+        http,
+        listening,
+        expected,
+        receiver,
+        spent,
+        passed,
+        integration,
+        drain,
+    };
     live.serve(integrator)
 }
 
 impl<C> Live<C> {
     /// Correlates chunks until a signal ends it.
     fn serve(self, mut integrator: Integrator<impl Channels<Chunk = C>>) -> Result<()> {
-        let Self { about, mut files, http, receiver, spent, passed, expected, .. } = self;
+        let Self { about, mut files, http, receiver, spent, passed, expected, drain, .. } = self;
         let (shape, interval) = (about.shape, about.clock.interval());
         let board = Arc::new(Board::new(about, receiver.watch()));
         let Http { listener, names } = http;
@@ -427,6 +449,7 @@ impl<C> Live<C> {
         };
         let mut receiver = Some(receiver);
         let mut strangers = Strangers::of(expected);
+        let mut drain = Drain::of(drain);
         let mut end = 0;
         loop {
             strangers.look(|| board.tally());
@@ -443,8 +466,12 @@ impl<C> Live<C> {
             if STOPPING.load(Ordering::Relaxed)
                 && let Some(receiver) = receiver.take()
             {
-                say("stopping: correlating what came; a second signal ends it at once");
+                drain.begin();
                 end = receiver.stop();
+            }
+            if drain.is_over(&passed) {
+                end = 0;
+                break;
             }
         }
         strangers.last(|| board.tally());

@@ -2,6 +2,7 @@
 
 use std::{
     net::TcpListener,
+    sync::mpsc,
     time::{Duration, Instant},
 };
 
@@ -10,7 +11,13 @@ use corrust::{
     live::{Tally, spead::Fault},
 };
 
-use crate::cli::terminal::say::warn;
+use crate::cli::{
+    options::units::Seconds,
+    terminal::{
+        numbers::count,
+        say::{say, warn},
+    },
+};
 
 /// Listener of the pages, and the host names that they are served by.
 pub struct Http {
@@ -54,6 +61,40 @@ impl Strangers {
                 self.expected
             ));
         }
+    }
+}
+
+/// The end of a service that a signal stops: it correlates what came, for some time at most.
+pub struct Drain {
+    most: Seconds,
+    end: Option<Instant>,
+}
+
+impl Drain {
+    pub fn of(most: Seconds) -> Self {
+        Self { most, end: None }
+    }
+
+    /// Says so and begins.
+    pub fn begin(&mut self) {
+        say("stopping: correlating what came; a second signal ends it at once");
+        let most = Duration::try_from_secs_f64(self.most.0).ok();
+        self.end = most.and_then(|most| Instant::now().checked_add(most));
+    }
+
+    /// Whether its time is over, and chunks that were `received` wait: they are dropped, and it says how many.
+    pub fn is_over<C>(&self, received: &mpsc::Receiver<C>) -> bool {
+        let is_over = self.end.is_some_and(|end| end < Instant::now());
+        let left = if is_over { received.try_iter().count() } else { 0 };
+        if left > 0 {
+            warn(format_args!(
+                "{} that came {} not correlated in the {} s of --drain",
+                count(left, "chunk"),
+                if left == 1 { "was" } else { "were" },
+                self.most.0
+            ));
+        }
+        left > 0
     }
 }
 
