@@ -8,7 +8,7 @@ use corrust::{
     delays::DelayModel,
     device::{Buffer, Gpu},
     format::AnyRecording,
-    run::Voltages,
+    run::Reader,
     samples::{Missing, RawEncoding, RawLayout, RawSamples},
 };
 use num_complex::Complex;
@@ -352,8 +352,10 @@ impl Channeliser {
             let AnyRecording::Raw(recording) = recording.get().begin(py)? else {
                 return Err(value("levels of a recording of channels: expected raw voltages"));
             };
-            let mut voltages = Voltages::over(recording, &self.shape);
-            self.plan.with(py, |plan| level(plan, voltages.first()?))
+            let mut voltages = Reader::voltages(recording, &self.shape);
+            let first = voltages.first().map_err(Fault::from)?;
+            let first = first.ok_or_else(|| value("levels of a recording without samples"))?;
+            self.plan.with(py, |plan| level(plan, first))
         } else {
             let raw = self::stream(stream)?;
             let array = Array::of("x", x, raw)?;

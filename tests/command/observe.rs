@@ -182,6 +182,74 @@ times = 100
     }
 }
 
+/// Gates of numbers and of a period, of all channels and of some, and shifts.
+#[test]
+fn gates_and_shifts_are_those_of_correlate() {
+    let folder = recording("ci8");
+    let folder = folder.path();
+    let write = |name: &str, all: Vec<u8>| {
+        ndarray_npy::write_npy(folder.join(name), &ndarray::Array1::from(all)).unwrap();
+    };
+    write("gates.npy", (0..5003).map(|time| [0, 1, 255, 1][time / 11 % 4]).collect());
+    write("late.npy", vec![0, 17, 3, 0, 2, 9]);
+    let folded = "gate-period = \"0.7ms\"\ngate-bins = 3\ndispersion = 20";
+    let options = "--gate-period 0.7ms --gate-bins 3 --dispersion 20 --array array.json";
+    let correlate = "correlate scan.npy --encoding ci8 --integrate 900";
+    let shifted = "--gates gates.npy --shifts late.npy --counts one_counts.npy";
+    for device in ["cpu", "sim"] {
+        plan(
+            folder,
+            &format!(
+                r#"
+[input]
+files = ["scan.npy"]
+array = "array.json"
+device = "{device}"
+[[visibilities]]
+output = "gated.npy"
+integrate = 900
+gates = "gates.npy"
+shifts = "late.npy"
+counts = "counts.npy"
+[[visibilities]]
+output = "folded.npy"
+integrate = 900
+counts = "folded_counts.npy"
+{folded}
+[[visibilities]]
+output = "some.npy"
+integrate = 900
+channels = "2..5"
+{folded}
+"#
+            ),
+        );
+        done(folder, "observe plan.toml");
+        done(folder, &format!("{correlate} {shifted} -o one.npy --device {device}"));
+        let folds = format!("{options} --counts two_counts.npy");
+        done(folder, &format!("{correlate} {folds} -o two.npy --device {device}"));
+        same(
+            folder,
+            &[
+                ("gated.npy", "one.npy"),
+                ("counts.npy", "one_counts.npy"),
+                ("folded.npy", "two.npy"),
+                ("folded_counts.npy", "two_counts.npy"),
+            ],
+        );
+        let read = |name| -> ndarray::Array5<i64> {
+            ndarray_npy::read_npy(folder.join(name)).unwrap()
+        };
+        assert_eq!(read("some.npy"), read("two.npy").slice(ndarray::s![.., .., 2..5, .., ..]));
+    }
+    plan(
+        folder,
+        "[input]\nfiles = [\"scan.npy\"]\n[[visibilities]]\noutput = \"v.npy\"\ngate-bins = 3",
+    );
+    let text = refused(folder, "observe plan.toml");
+    assert!(text.contains("line 5") && text.contains("expected gate-period"), "{text}");
+}
+
 #[test]
 fn raw_voltages_become_all_products() {
     for device in ["cpu", "sim"] {

@@ -14,7 +14,7 @@ use corrust::{
         self, Options, RawShape,
         npy::{Dtype, Writer},
     },
-    run::Voltages,
+    run::Reader,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use service::{Service, numbers};
@@ -334,8 +334,8 @@ fn levels_are_those_of_the_first_chunk() {
         let builder = builder.device(Device::Cpu);
         let shape = builder.shape().unwrap();
         // As many frames as have twice a spectrum's samples.
-        let mut voltages = Voltages::over(recording, &shape).blocks(2 * shape.window());
-        let leveled = builder.level(25.0, voltages.first().unwrap()).unwrap();
+        let mut voltages = Reader::voltages(recording, &shape).blocks(2 * shape.window());
+        let leveled = builder.level(25.0, voltages.first().unwrap().unwrap()).unwrap();
         let mut file =
             Writer::appending(folder.join("gains.npy"), Dtype::Complex64, &[16]).unwrap();
         file.append(bytemuck::cast_slice(leveled.gains_set())).unwrap();

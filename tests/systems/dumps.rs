@@ -13,7 +13,7 @@ use corrust::{
     Correlator, Device, Encoding, Error, Layout, Result,
     correlate::{DROP, Shape},
     format::{Block, Recording},
-    run::{Dumps, Integration, Pieces, Progress},
+    run::{Dumps, Integration, Progress, Reader, Source, Wants},
     samples::Missing,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -191,7 +191,7 @@ fn dumps_equal_plain_loops() {
             correlator.accumulate(&held.samples.bytes[..]).unwrap();
         }
         let mut dumps =
-            Dumps::over(held.boxed(), &mut correlator).integrate(integration).blocks(block);
+            Dumps::of(Reader::over(held.boxed(), block), &mut correlator).integrate(integration);
         if let Some(numbers) = &numbers {
             dumps = dumps.gates(numbers);
         }
@@ -230,9 +230,8 @@ fn progress_goes_from_none_to_all() {
     let mut rng = StdRng::seed_from_u64(3);
     let held = Held::new(shape(Encoding::Ci8, Layout::Cnt), 100, vec![4..6, 10..40], &mut rng);
     let mut told = Vec::new();
-    let dumps = Dumps::over(held.boxed(), plan(held.shape(), 1, &[]))
+    let dumps = Dumps::of(Reader::over(held.boxed(), 8), plan(held.shape(), 1, &[]))
         .integrate(30)
-        .blocks(8)
         .progress(|progress| told.push(progress));
     assert_eq!(dumps.count(), 3);
     assert_eq!(told.first(), Some(&Progress { done: 0, times: 90 }));
@@ -246,9 +245,8 @@ fn cancelling_ends_the_dumps_and_the_reading() {
     let held = Held::new(shape(Encoding::Ci8, Layout::Tcn), 1000, Vec::new(), &mut rng);
     let cancel = Arc::new(AtomicBool::new(false));
     let mut correlator = plan(held.shape(), 1, &[]);
-    let mut dumps = Dumps::over(held.boxed(), &mut correlator)
+    let mut dumps = Dumps::of(Reader::over(held.boxed(), 8), &mut correlator)
         .integrate(20)
-        .blocks(8)
         .cancel(cancel.clone())
         .progress(|progress| cancel.store(progress.done >= 28, Ordering::Relaxed));
     check(&dumps.next().unwrap().unwrap(), &held, None, None, "before");
@@ -284,7 +282,7 @@ fn a_failing_reader_ends_the_dumps() {
     ];
     for (held, message) in endings {
         let mut dumps =
-            Dumps::over(held.boxed(), plan(held.shape(), 1, &[])).integrate(20).blocks(10);
+            Dumps::of(Reader::over(held.boxed(), 10), plan(held.shape(), 1, &[])).integrate(20);
         for _ in 0..2 {
             check(&dumps.next().unwrap().unwrap(), &good, None, None, message);
         }
@@ -325,16 +323,18 @@ fn pieces_are_the_recording() {
     let mut rng = StdRng::seed_from_u64(7);
     for layout in [Layout::Tcn, Layout::Cnt] {
         let held = Held::new(shape(Encoding::Ci8, layout), 200, vec![20..23, 50..90], &mut rng);
-        let mut pieces = Pieces::over(held.boxed(), 16).until(150);
+        let mut source = Reader::over(held.boxed(), 16);
+        source.begin(&Wants { end: 150, ..Wants::default() });
         let (mut done, mut skipped) = (0, 0);
-        while let Some(piece) = pieces.next_piece(rng.random_range(1..20)).unwrap() {
+        while source.advance().unwrap() {
+            let piece = source.piece();
             assert_eq!(piece.start, done);
             done += piece.times;
             let times = piece.start as usize..done as usize;
             let missing = times.clone().filter(|&time| held.is_missing(time)).count();
-            assert_eq!(piece.missing, missing as u64);
+            assert_eq!(piece.missing(), missing as u64);
             let Some(samples) = piece.samples else {
-                assert_eq!(piece.missing, piece.times);
+                assert_eq!(piece.missing(), piece.times);
                 skipped += piece.times;
                 continue;
             };

@@ -9,7 +9,7 @@ use corrust::{
     correlate::{Dump, baseline},
     delays::Polynomials,
     format::{self, Block, Options, RawShape, Recording},
-    run::{Dumps, Integration, Voltages},
+    run::{Channelise, Dumps, Integration, Reader},
     samples::{Missing, RawEncoding, RawLayout},
 };
 use ndarray::{Array2, Array4};
@@ -118,8 +118,8 @@ fn fx(
         .build()
         .unwrap();
     let channeliser = builder.gpus(gpus).build().unwrap();
-    let voltages = Voltages::over(Box::new(held.clone()), &shape).blocks(times);
-    let dumps = Dumps::channelised(voltages, channeliser, correlator).unwrap();
+    let voltages = Reader::voltages(Box::new(held.clone()), &shape).blocks(times);
+    let dumps = Dumps::of(Channelise::over(voltages, channeliser).unwrap(), correlator);
     dumps.integrate(integrate).map(Result::unwrap).collect()
 }
 
@@ -224,12 +224,12 @@ fn missing_samples_are_counted_by_baseline() {
 #[test]
 fn a_flag_cancels_and_cf32_is_refused() {
     let shape = engine(Device::Cpu).shape().unwrap();
-    let voltages = |times| Voltages::over(Box::new(Held::new(times)), &shape).blocks(100);
+    let voltages = |times| Reader::voltages(Box::new(Held::new(times)), &shape).blocks(100);
     let correlator = || Correlator::builder(INPUTS, CHANNELS).device(Device::Cpu).build().unwrap();
     let plan = || engine(Device::Cpu).build().unwrap();
     let cancel = std::sync::atomic::AtomicBool::new(false);
     let mut done = Vec::new();
-    let dumps = Dumps::channelised(voltages(1000), plan(), correlator()).unwrap();
+    let dumps = Dumps::of(Channelise::over(voltages(1000), plan()).unwrap(), correlator());
     let dumps = dumps.integrate(5).cancel(&cancel).progress(|progress| {
         done.push((progress.done, progress.times));
         cancel.store(progress.done > 20, std::sync::atomic::Ordering::Relaxed);
@@ -239,9 +239,9 @@ fn a_flag_cancels_and_cf32_is_refused() {
     assert!(found.len() > 3 && done.iter().all(|&(_, times)| times == 55), "{done:?}");
 
     let cf32 = engine(Device::Cpu).output(SpectrumEncoding::Cf32).build().unwrap();
-    let error = Dumps::channelised(voltages(1000), cf32, correlator()).err().unwrap().to_string();
+    let error = Channelise::over(voltages(1000), cf32).err().unwrap().to_string();
     assert!(error.contains("cf32"), "{error}");
-    let error = Dumps::channelised(voltages(63), plan(), correlator()).err().unwrap().to_string();
+    let error = Channelise::over(voltages(63), plan()).err().unwrap().to_string();
     assert!(error.contains("63 samples of each input: expected at least the 64"), "{error}");
 }
 

@@ -1,49 +1,20 @@
 //! The dumps of a recording.
 
 use std::{
-    borrow::{BorrowMut, Cow},
-    sync::atomic::AtomicBool,
+    borrow::{Borrow, BorrowMut, Cow},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
-use corrust_host::{
-    Channeliser, Correlator, Error, Result,
-    correlate::{DROP, Dump, Gates, baselines},
-    samples::Shape,
+use corrust_host::{Correlator, Error, Result};
+
+use super::{
+    folding::Folding,
+    read::Reader,
+    run::Progress,
+    source::{Source, Wants},
+    visibilities::{Integration, Integrator},
 };
-
-use super::folding::Folding;
-use crate::{
-    formats::Recording,
-    run::{
-        pieces::{Pieces, Progress},
-        voltages::Voltages,
-    },
-};
-
-/// Fewest and most bytes of samples that are read and correlated at a time.
-const BLOCK_BYTES: [usize; 2] = [1 << 26, 1 << 28];
-
-/// Dumps of consecutive times of a recording.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Integration {
-    /// Its number in the recording, from 0.
-    pub index: u64,
-    /// Its first time, counted from the recording's first; [`Recording::interval`] says how far times
-    /// are apart.
-    pub start: u64,
-    /// Its times.
-    pub times: u64,
-    /// Number of missing times; of spectra, of times that some input misses; of bits, of times in words that some
-    /// input misses.
-    pub missing: u64,
-    /// Number of times that belong to a gate; all without gates. Times that a gate's [`Dump::times`] leaves out
-    /// lie in gaps that took no time.
-    pub kept: u64,
-    /// Number of skipped times: they lie in gaps longer than a block.
-    pub skipped: u64,
-    /// A dump for each of the plan's gates, gate 0 first.
-    pub gates: Vec<Dump>,
-}
+use crate::formats::Recording;
 
 /// The dumps of a recording, one after the other: an iterator of [`Integration`]s, which an error ends.
 /// [`next_into`](Self::next_into) takes memory for an integration that is used again.
@@ -77,32 +48,32 @@ pub struct Integration {
 /// ```
 #[must_use]
 pub struct Dumps<'a, C = Correlator> {
-    pieces: Pieces<'a>,
-    correlator: C,
-    integration: u64,
-    gates: Option<Source<'a>>,
-    index: u64,
+    source: Box<dyn Source + 'a>,
+    integrator: Integrator<'a, C>,
+    /// Times that were taken, of all that are, and of the current piece.
+    done: u64,
+    end: Option<u64>,
+    from: u64,
+    cancel: Option<Box<dyn Fn() -> bool + Send + 'a>>,
+    progress: Option<Box<dyn FnMut(Progress) + Send + 'a>>,
     ended: bool,
 }
 
 impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
     /// The one dump of all of a recording, which is read in blocks of 64 to 256 MiB.
     pub fn over(recording: Box<dyn Recording>, correlator: C) -> Self {
-        let integration = recording.times();
-        let pieces = Pieces::over(recording, 1).locked_for(correlator.borrow().gpu());
-        let block_times = block_times(pieces.shape());
-        Self { pieces, correlator, integration, gates: None, index: 0, ended: false }
-            .blocks(block_times)
+        let gpu = correlator.borrow().gpu().cloned();
+        Self::of(Reader::channels(recording).locked_for(gpu.as_ref()), correlator)
     }
 
-    /// The one dump of all spectra that an F-engine makes of raw voltages, each of which is a time. On a GPU
-    /// spectra do not leave it: the correlator is to be on the same one. The F-engine begins another stream.
+    /// The one dump of all times of a source, such as the spectra that an F-engine [makes](super::Channelise) of raw
+    /// voltages. On a GPU spectra do not leave it: the correlator is to be on the same one.
     ///
     /// ```no_run
     /// use corrust_host::{Channeliser, Correlator, Device};
     /// use corrust_recordings::{
     ///     formats::{self, Options},
-    ///     run::{Dumps, Voltages},
+    ///     run::{Channelise, Dumps, Reader},
     /// };
     ///
     /// let recording = formats::open_raw(&["scan.vdif"], Options::default())?;
@@ -114,93 +85,62 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
     ///     .gpus(gpus.clone())
     ///     .build()?;
     /// let correlator = Correlator::builder(raw.inputs, 1024).gpus(gpus).build()?;
-    /// let voltages = Voltages::over(recording, channeliser.shape());
-    /// for dump in Dumps::channelised(voltages, channeliser, correlator)?.integrate(4096) {
+    /// let voltages = Reader::voltages(recording, channeliser.shape());
+    /// let spectra = Channelise::over(voltages, channeliser)?;
+    /// for dump in Dumps::of(spectra, correlator).integrate(4096) {
     ///     let visibilities = &dump?.gates[0].visibilities; // [channel][baseline]
     /// }
     /// # Ok::<(), corrust_host::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// As for [`Pieces::channelised`].
-    pub fn channelised(
-        voltages: Voltages,
-        channeliser: Channeliser,
-        correlator: C,
-    ) -> Result<Self> {
-        let pieces = Pieces::channelised(voltages, channeliser)?;
-        let integration = pieces.recorded();
-        Ok(Self { pieces, correlator, integration, gates: None, index: 0, ended: false })
-    }
-
-    /// The one dump of all times of some pieces, such as those that are [judged](Pieces::judged) on the plan's GPU.
-    pub fn of(pieces: Pieces<'a>, correlator: C) -> Self {
-        let integration = pieces.recorded();
-        Self { pieces, correlator, integration, gates: None, index: 0, ended: false }
+    pub fn of(source: impl Source + 'a, correlator: C) -> Self {
+        let channels = source.head().shape.channels;
+        Self {
+            source: Box::new(source),
+            integrator: Integrator::new(correlator, 0..channels, None),
+            done: 0,
+            end: None,
+            from: 0,
+            cancel: None,
+            progress: None,
+            ended: false,
+        }
     }
 
     /// A dump every `times` times, at least 1 and at most as many as the recording has; of bits whole words of
     /// them, or all.
     pub fn integrate(mut self, times: u64) -> Self {
-        self.integration = times;
+        self.integrator.set_integration(times);
         self
     }
 
-    /// Feeds a gated plan: the gate of each time of the recording, or [`DROP`].
+    /// Feeds a gated plan: the gate of each time of the recording, or [`DROP`](corrust_host::correlate::DROP).
     pub fn gates(mut self, numbers: impl Into<Cow<'a, [u8]>>) -> Self {
-        self.gates = Some(Source::Numbers(numbers.into()));
+        self.integrator.set_numbers(numbers.into());
         self
     }
 
     /// Feeds a gated plan: the gates of a periodic signal, time 0 of which is the recording's first.
     pub fn folding(mut self, folding: Folding) -> Self {
-        self.gates = Some(Source::Folding(folding, Vec::new()));
-        self
-    }
-
-    /// Reads blocks of `times` times, at least 1. Three of them are in memory, and what the plan computes
-    /// with. Of raw voltages [`Voltages::blocks`] says how long they are, and this counts for nothing.
-    pub fn blocks(mut self, times: usize) -> Self {
-        self.pieces.set_block_times(times);
+        self.integrator.set_folding(folding);
         self
     }
 
     /// Stops with [`Error::Cancelled`], within a block, once `flag` is true: a reference to it, or an
     /// [`Arc`](std::sync::Arc).
-    pub fn cancel(mut self, flag: impl std::borrow::Borrow<AtomicBool> + Send + 'a) -> Self {
-        self.pieces = self.pieces.cancel(flag);
+    pub fn cancel(mut self, flag: impl Borrow<AtomicBool> + Send + 'a) -> Self {
+        self.cancel = Some(Box::new(move || flag.borrow().load(Ordering::Relaxed)));
         self
     }
 
     /// Calls `tell` several times a block, and once all is done.
     pub fn progress(mut self, tell: impl FnMut(Progress) + Send + 'a) -> Self {
-        self.pieces = self.pieces.progress(tell);
+        self.progress = Some(Box::new(tell));
         self
-    }
-
-    /// Samples of each input that the F-engine has clipped so far; none without one.
-    ///
-    /// # Errors
-    /// The device's own.
-    pub fn clipped(&self) -> Result<Vec<u64>> {
-        self.pieces.clipped()
-    }
-
-    /// Reads the times after the last dump, which belong to none: blocks of a recording that is
-    /// [judged](Pieces::judged) are judged to its end, whatever is integrated.
-    ///
-    /// # Errors
-    /// [`Error::Cancelled`]; as for [`Recording::read_block`].
-    pub fn pass_rest(&mut self) -> Result<()> {
-        self.ended = true;
-        self.pieces.set_end(self.pieces.recorded());
-        while self.pieces.next_piece(u64::MAX)?.is_some() {}
-        Ok(())
     }
 
     /// The plan.
     pub fn correlator(&self) -> &Correlator {
-        self.correlator.borrow()
+        self.integrator.correlator()
     }
 
     /// Brings the next integration to `integration`, whose memory is used again where it fits; whether
@@ -209,7 +149,7 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
     /// # Errors
     /// [`Error::Cancelled`]; [`Error::Invalid`] for an integration of no times or of more than the
     /// recording's, more or fewer gate numbers than its times, or a recording that is not the plan's; as for
-    /// [`Recording::read_block`], [`Correlator::accumulate_gated`] and [`Correlator::dump_gates`]. Nothing
+    /// [`Source::advance`], [`Correlator::accumulate_gated`] and [`Correlator::dump_gates`]. Nothing
     /// comes after an error, and what `integration` holds is of no use then.
     pub fn next_into(&mut self, integration: &mut Integration) -> Result<bool> {
         if self.ended {
@@ -221,80 +161,51 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
     }
 
     fn read(&mut self, to: &mut Integration) -> Result<bool> {
-        if self.index == 0 {
-            self.begin()?;
-        }
-        let correlator = self.correlator.borrow_mut();
-        let start = self.pieces.done();
-        let gates = std::mem::take(&mut to.gates);
-        *to = Integration { index: self.index, start, gates, ..Integration::default() };
-        while to.times < self.integration {
-            let Some(piece) = self.pieces.next_piece(self.integration - to.times)? else {
-                // All of a stream whose length nobody knew is a dump, too.
-                if self.integration == u64::MAX && to.times > 0 {
-                    break;
-                }
-                return Ok(false);
-            };
-            let (first, times) = (piece.start, piece.times);
-            let numbers = match &mut self.gates {
-                None => None,
-                Some(Source::Numbers(numbers)) => {
-                    Some(Gates::from(&numbers[first as usize..(first + times) as usize]))
-                }
-                // A long gap takes no numbers: all of its times belong to some gate.
-                Some(Source::Folding(..)) if piece.samples.is_none() => None,
-                Some(Source::Folding(folding, numbers)) => {
-                    folding.fill(first, times as usize, numbers)?;
-                    Some(folding.gates(numbers)?)
-                }
-            };
-            match (piece.samples, numbers) {
-                (Some(samples), Some(numbers)) => correlator.accumulate_gated(samples, numbers)?,
-                (Some(samples), None) => correlator.accumulate(samples)?,
-                (None, _) => to.skipped += times,
+        let end = match self.end {
+            Some(end) => end,
+            None => {
+                let end = self.integrator.begin(self.source.head())?;
+                self.source.begin(&Wants { end, ..Wants::default() });
+                *self.end.insert(end)
             }
-            to.times += times;
-            to.missing += piece.missing;
-            to.kept += numbers.map_or(times, kept);
+        };
+        while !self.integrator.is_over() {
+            if !self.go_on(end)? {
+                // All of a stream whose length nobody knew is a dump, too.
+                let is_all = self.integrator.is_all();
+                if is_all {
+                    self.integrator.dump_into(to)?;
+                }
+                return Ok(is_all);
+            }
         }
-        correlator.dump_gates_into(&mut to.gates)?;
-        self.index += 1;
+        self.integrator.dump_into(to)?;
         Ok(true)
     }
 
-    /// Checks what was asked for.
-    fn begin(&mut self) -> Result<()> {
-        let (integration, recorded) = (self.integration, self.pieces.recorded());
-        if !(1..=recorded).contains(&integration) {
-            return Err(Error::invalid(format!(
-                "an integration of {integration} times: expected 1 to {recorded}, as the recording has \
-                 {recorded} times"
-            )));
+    /// Adds some times; whether there were any.
+    fn go_on(&mut self, end: u64) -> Result<bool> {
+        let progress = Progress { done: self.done, times: end };
+        if let Some(tell) = &mut self.progress {
+            tell(progress);
         }
-        if let Some(Source::Numbers(numbers)) = &self.gates
-            && numbers.len() as u64 != recorded
-        {
-            return Err(Error::invalid(format!(
-                "{} gate numbers: expected {recorded}, one for each time of the recording",
-                numbers.len()
-            )));
+        if self.done == end {
+            return Ok(false);
         }
-        let encoding = self.pieces.shape().encoding;
-        let word = encoding.times() as u64;
-        if !integration.is_multiple_of(word) && integration != recorded {
-            return Err(Error::invalid(format!(
-                "an integration of {integration} times of {encoding}: expected a multiple of {word}, whole \
-                 words, or all {recorded}"
-            )));
+        if self.cancel.as_ref().is_some_and(|is_set| is_set()) {
+            let Progress { done, times } = progress;
+            return Err(Error::Cancelled { done, times });
         }
-        if recorded < u64::MAX {
-            self.pieces.set_end(recorded / integration * integration);
+        if self.from == self.source.piece().times {
+            if !self.source.advance()? {
+                return Ok(false);
+            }
+            self.from = 0;
         }
-        let correlator = self.correlator.borrow_mut();
-        self.pieces.set_delay((correlator.longest_shift() as u64).next_multiple_of(word));
-        correlator.reset();
-        Ok(())
+        let count = self.integrator.add(&self.source.piece(), self.from)?;
+        self.from += count;
+        self.done += count;
+        Ok(count > 0)
     }
 }
 
@@ -312,30 +223,3 @@ impl<C: BorrowMut<Correlator>> Iterator for Dumps<'_, C> {
 }
 
 impl<C: BorrowMut<Correlator>> std::iter::FusedIterator for Dumps<'_, C> {}
-
-/// Times that belong to a gate.
-fn kept(numbers: Gates<'_>) -> u64 {
-    match numbers.differ_by_channel() {
-        // Gates of a period drop no time.
-        true => numbers.len() as u64,
-        false => numbers.of(0).iter().filter(|&&number| number != DROP).count() as u64,
-    }
-}
-
-/// The gates of a recording's times.
-enum Source<'a> {
-    /// One for each.
-    Numbers(Cow<'a, [u8]>),
-    /// Gates of a periodic signal, and room for some numbers.
-    Folding(Folding, Vec<u8>),
-}
-
-/// Times of the blocks that are read. A device goes through its sums once per block, so a block is
-/// to be no smaller than they are, within [`BLOCK_BYTES`]; it is a multiple of what kernels take in
-/// at a time, where there are so many.
-fn block_times(shape: &Shape) -> usize {
-    const GRAIN: usize = 256;
-    let sums = 16_usize.saturating_mul(baselines(shape.inputs)).saturating_mul(shape.channels);
-    let times = (sums.clamp(BLOCK_BYTES[0], BLOCK_BYTES[1]) / shape.bytes_per_time()).max(1);
-    if times > GRAIN { times / GRAIN * GRAIN } else { times }
-}

@@ -1,8 +1,12 @@
 //! Powers of beams on a grid of a recording.
 
-use corrust_host::{GridBeamformer, Result, beamform::grid::GridBeams};
+use corrust_host::{GridBeamformer, Result, Samples, beamform::grid::GridBeams};
 
-use crate::run::observation::{Product, Times, by_dish, voltages};
+use super::{
+    beams::{by_dish, voltages},
+    run::Product,
+    source::Piece,
+};
 
 /// Most bytes of zeros that stand for a long gap at a time.
 const SILENCE_BYTES: usize = 1 << 24;
@@ -23,15 +27,15 @@ impl<Tell: FnMut(&GridBeams) -> Result<()>> GridBeamsOf<Tell> {
 }
 
 impl<Tell: FnMut(&GridBeams) -> Result<()>> Product for GridBeamsOf<Tell> {
-    fn take(&mut self, times: &Times<'_>) -> Result<()> {
+    fn take(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {
         let shape = *self.plan.shape();
-        if let Some(views) = &times.samples {
-            let gaps = by_dish(views.near.gaps(), shape.dishes, shape.polarisations);
-            let voltages = voltages(&views.near, shape.dishes, shape.polarisations)?;
+        if let Some(samples) = &piece.samples {
+            let gaps = by_dish(samples.gaps(), shape.dishes, shape.polarisations);
+            let voltages = voltages(samples, shape.dishes, shape.polarisations)?;
             return (self.tell)(&self.plan.beamform(voltages.missing(&gaps))?);
         }
         let most = (SILENCE_BYTES / shape.bytes_per_time()).max(1) as u64;
-        let mut left = times.times;
+        let mut left = piece.times;
         while left > 0 {
             let times = left.min(most);
             let bytes = times as usize * shape.bytes_per_time();

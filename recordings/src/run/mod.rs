@@ -1,32 +1,39 @@
-//! A recording through a plan: the loop that reads, feeds and counts, which can be watched and stopped.
+//! A stream through plans: the one loop that reads, feeds and counts.
 //!
-//! [`Dumps`] correlates a recording: an iterator of the dumps of its integrations. It stands on
-//! [`Pieces`], which cuts any [`Recording`](crate::formats::Recording) into pieces that a plan takes,
-//! reads ahead meanwhile, and passes over long gaps. Of raw voltages, which [`Voltages`] reads, both feed the
-//! spectra that a [`Channeliser`](corrust_host::Channeliser) makes on the way. [`Observation`] makes several products of
-//! one recording.
+//! A [`Source`] hands out samples piece by piece: a [`Reader`] those of any [`Recording`](crate::formats::Recording), which it
+//! reads ahead, passing over long gaps. Steps stand over a source and are one: [`Channelise`] makes spectra of raw
+//! voltages, [`Flag`] judges samples on a GPU, [`Bring`] brings them there once. A [`Run`] makes [`Product`]s of a source;
+//! [`Dumps`] is an iterator of one, the visibilities.
 
-pub(crate) mod blocks;
+pub(crate) mod beams;
+pub(crate) mod bring;
+pub(crate) mod channelise;
 pub(crate) mod dumps;
+pub(crate) mod flag;
 pub(crate) mod flagged;
 pub(crate) mod folding;
 pub(crate) mod grid_beams;
-pub(crate) mod judged;
-pub(crate) mod observation;
-pub(crate) mod pieces;
+pub(crate) mod read;
+#[expect(clippy::module_inception, reason = "the loop is the folder's own file")]
+pub(crate) mod run;
+pub(crate) mod source;
 pub(crate) mod spectra;
+pub(crate) mod sums;
 pub(crate) mod upchannelised;
-pub(crate) mod voltages;
+pub(crate) mod visibilities;
 
-pub use blocks::Recorded;
-pub use dumps::{Dumps, Integration};
+pub use beams::BeamsOf;
+pub use bring::Bring;
+pub use channelise::Channelise;
+pub use dumps::Dumps;
+pub use flag::Flag;
 pub use flagged::Flagged;
 pub use folding::{DISPERSION, Folding};
 pub use grid_beams::GridBeamsOf;
-pub use observation::{
-    BeamsOf, BlockSums, HostSamples, Observation, Product, Times, Views, Visibilities,
-};
-pub use pieces::{Piece, Pieces, Progress};
+pub use read::Reader;
+pub use run::{Done, Product, Progress, Run};
+pub use source::{Head, Piece, Recorded, Source, Wants};
 pub use spectra::Channelised;
+pub use sums::{BlockSums, HostSamples};
 pub use upchannelised::Upchannelised;
-pub use voltages::Voltages;
+pub use visibilities::{Integration, Visibilities};

@@ -1,145 +1,52 @@
-//! The spectra of a recording of raw voltages, block by block.
+//! Spectra of raw voltages as a recording.
 
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
 use corrust_host::{
-    Channeliser, Error, Layout, Result, Samples,
-    channelise::Engine,
+    Channeliser, Layout, Result,
     device::Gpu,
     samples::{Memory, Missing, Shape},
 };
 
-use super::{
-    blocks::Blocks,
-    pieces::{Pieces, Source},
-    voltages::Voltages,
-};
+use super::{channelise::Channelise, read::Reader, source::Source};
 use crate::{
     array::{file::Channels, time::Timestamp},
-    formats::{Block, Recording, recording::read_past},
+    formats::{Block, RawShape, Recording, recording::read_past},
 };
-
-/// An F-engine that is fed with a recording.
-pub(super) struct SpectraOf {
-    voltages: Voltages,
-    engine: Engine,
-    ended: bool,
-}
-
-impl SpectraOf {
-    /// Spectra of a stream that begins with the recording.
-    pub(super) fn new(voltages: Voltages, plan: Channeliser) -> Result<Self> {
-        let (window, times) = (plan.shape().window(), voltages.recorded());
-        if times < window as u64 {
-            return Err(Error::invalid(format!(
-                "{times} samples of each input: expected at least the {window} of a spectrum"
-            )));
-        }
-        Ok(Self { voltages, engine: Engine::new(plan)?, ended: false })
-    }
-
-    /// Noise of the spectra's channels, as [`Channeliser::circularity`] has it.
-    pub(super) fn circularity(&mut self) -> Vec<f64> {
-        self.engine.plan().circularity()
-    }
-
-    pub(super) fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
-    /// Spectra of the whole recording; `u64::MAX` of a stream whose length nobody knows.
-    pub(super) fn recorded(&self) -> u64 {
-        match self.voltages.recorded() {
-            u64::MAX => u64::MAX,
-            times => self.engine.spectra_of(times),
-        }
-    }
-}
-
-impl Pieces<'_> {
-    /// Pieces of the spectra that an F-engine makes of raw voltages; a spectrum is a time. The plan begins
-    /// another stream. On a GPU spectra stay there, for a plan on the same one.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when the spectra are of `cf32`, which no other plan takes, or the recording is
-    /// shorter than one; [`Error::OutOfMemory`].
-    pub fn channelised(voltages: Voltages, plan: Channeliser) -> Result<Self> {
-        let mut spectra = SpectraOf::new(voltages, plan)?;
-        let (shape, recorded) = (spectra.engine().shape()?, spectra.recorded());
-        let circularity = spectra.circularity();
-        let pieces = Self::of(Source::Begun(Box::new(spectra)), shape, recorded, 1);
-        Ok(pieces.with_circularity(circularity))
-    }
-}
-
-impl Blocks<Shape> for SpectraOf {
-    fn next_block(&mut self) -> Result<Option<(u64, usize)>> {
-        while !self.ended {
-            let made = match self.voltages.next_piece()? {
-                Some(samples) => self.engine.feed(samples)?,
-                None => {
-                    self.ended = true;
-                    self.engine.finish()?
-                }
-            };
-            if made > 0 {
-                return Ok(Some((0, made)));
-            }
-        }
-        Ok(None)
-    }
-
-    fn missing_within(&self, range: &Range<usize>) -> usize {
-        self.engine.missing_within(range)
-    }
-
-    fn view(&self, _: &Shape, range: Range<usize>) -> Samples<'_> {
-        self.engine.view().times(range)
-    }
-
-    fn clipped(&self) -> Result<Vec<u64>> {
-        self.engine.clipped()
-    }
-}
 
 /// Spectra of raw voltages as a recording of channels, in host memory and in `tcn` order, made as it is read: what takes any
 /// recording, as [`Upchannelised`](super::Upchannelised) and [`Flagged`](super::Flagged) do, takes them. A time is a spectrum.
-/// [`Pieces::channelised`] leaves spectra on a GPU for plans there.
+/// [`Channelise`] leaves spectra on a GPU for plans there.
 pub struct Channelised {
-    spectra: SpectraOf,
+    spectra: Channelise<'static>,
     shape: Shape,
     gpu: Option<Arc<dyn Gpu>>,
-    /// Spectra that were made last, and how many of them have been read.
-    made: usize,
+    /// Number of the spectra that were made last that have been read.
     read: usize,
     position: u64,
     interval: Option<f64>,
     start: Option<Timestamp>,
     frequencies: Option<Channels>,
-    circularity: Vec<f64>,
 }
 
 impl Channelised {
     /// The spectra that `plan` makes of voltages; it begins another stream.
     ///
     /// # Errors
-    /// As for [`Pieces::channelised`].
-    pub fn over(voltages: Voltages, plan: Channeliser) -> Result<Self> {
+    /// As for [`Channelise::over`].
+    pub fn over(voltages: Reader<RawShape>, plan: Channeliser) -> Result<Self> {
         let gpu = plan.gpu().cloned();
-        let mut spectra = SpectraOf::new(voltages, plan)?;
-        let circularity = spectra.circularity();
-        let shape = Shape { layout: Layout::Tcn, ..spectra.engine().shape()? };
+        let spectra = Channelise::over(voltages, plan)?;
+        let shape = Shape { layout: Layout::Tcn, ..spectra.head().shape };
         Ok(Self {
             spectra,
             shape,
             gpu,
-            made: 0,
             read: 0,
             position: 0,
             interval: None,
             start: None,
             frequencies: None,
-            circularity,
         })
     }
 
@@ -157,11 +64,11 @@ impl Channelised {
 
     /// Goes on to spectra that have not been read, and says how many there are; 0 at the end.
     fn go_on(&mut self) -> Result<usize> {
-        if self.read == self.made {
-            self.made = self.spectra.next_block()?.map_or(0, |(_, made)| made);
+        if self.read == self.spectra.piece().times as usize {
+            self.spectra.advance()?;
             self.read = 0;
         }
-        Ok(self.made - self.read)
+        Ok(self.spectra.piece().times as usize - self.read)
     }
 }
 
@@ -171,7 +78,7 @@ impl Recording for Channelised {
     }
 
     fn times(&self) -> u64 {
-        self.spectra.recorded()
+        self.spectra.head().times.unwrap_or(u64::MAX)
     }
 
     fn interval(&self) -> Option<f64> {
@@ -187,7 +94,7 @@ impl Recording for Channelised {
     }
 
     fn circularity(&self) -> Vec<f64> {
-        self.circularity.clone()
+        self.spectra.head().circularity.clone()
     }
 
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
@@ -201,7 +108,8 @@ impl Recording for Channelised {
             if count == 0 {
                 break;
             }
-            let view = self.spectra.view(&self.shape, self.read..self.read + count);
+            let made = self.spectra.piece().samples.expect("spectra have samples");
+            let view = made.times(self.read..self.read + count);
             let bytes = match (view.memory(), &self.gpu) {
                 (Memory::Device(_), Some(gpu)) => view.gather_from(gpu, Layout::Tcn)?,
                 _ => view.gather(Layout::Tcn)?,
@@ -230,8 +138,8 @@ impl Recording for Channelised {
 #[cfg(test)]
 mod tests {
     use corrust_host::{
-        Device,
-        samples::{RawEncoding, RawLayout, RawShape},
+        Device, Samples,
+        samples::{RawEncoding, RawLayout},
     };
 
     use super::*;
@@ -287,11 +195,11 @@ mod tests {
         }
     }
 
-    fn voltages(layout: Layout) -> (Voltages, Channeliser) {
+    fn voltages(layout: Layout) -> (Reader<RawShape>, Channeliser) {
         let plan = Channeliser::builder(3, 8).encoding(RawEncoding::I8).layout(RawLayout::Tn);
         let plan = plan.taps(4).output_layout(layout).device(Device::Cpu).build().unwrap();
         let recording = Box::new(Noise { times: 2000, next: 0 });
-        (Voltages::over(recording, plan.shape()).blocks(130), plan)
+        (Reader::voltages(recording, plan.shape()).blocks(130), plan)
     }
 
     /// Every sample, and whether it is missing.
@@ -315,9 +223,9 @@ mod tests {
     fn a_recording_of_spectra_has_those_of_the_pieces() {
         let mut expected = Vec::new();
         let (of, plan) = voltages(Layout::Tcn);
-        let mut pieces = Pieces::channelised(of, plan).unwrap();
-        while let Some(piece) = pieces.next_piece(u64::MAX).unwrap() {
-            flattened(&piece.samples.unwrap(), &mut expected);
+        let mut spectra = Channelise::over(of, plan).unwrap();
+        while spectra.advance().unwrap() {
+            flattened(&spectra.piece().samples.unwrap(), &mut expected);
         }
         let spectra = 2000 / 16 - 4 + 1;
         assert_eq!(expected.len(), spectra * 48);
@@ -356,7 +264,7 @@ mod tests {
     #[test]
     fn a_recording_shorter_than_a_spectrum_is_refused() {
         let (_, plan) = voltages(Layout::Tcn);
-        let short = Voltages::over(Box::new(Noise { times: 63, next: 0 }), plan.shape());
+        let short = Reader::voltages(Box::new(Noise { times: 63, next: 0 }), plan.shape());
         let refused = Channelised::over(short, plan).err().unwrap();
         assert!(refused.to_string().contains("63 samples of each input"), "{refused}");
     }

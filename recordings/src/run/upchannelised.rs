@@ -160,7 +160,7 @@ mod tests {
     use corrust_host::{Device, Encoding};
 
     use super::*;
-    use crate::run::Pieces;
+    use crate::run::{Reader, Source};
 
     /// Noise of 2 channels and 3 inputs.
     struct Noise {
@@ -213,10 +213,10 @@ mod tests {
     }
 
     fn bytes(recording: Upchannelised) -> Vec<u8> {
-        let mut pieces = Pieces::over(Box::new(recording), 7);
+        let mut source = Reader::over(Box::new(recording), 7);
         let mut bytes = Vec::new();
-        while let Some(piece) = pieces.next_piece(5).unwrap() {
-            bytes.extend(piece.samples.unwrap().gather(Layout::Tcn).unwrap());
+        while source.advance().unwrap() {
+            bytes.extend(source.piece().samples.unwrap().gather(Layout::Tcn).unwrap());
         }
         bytes
     }

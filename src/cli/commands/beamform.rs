@@ -20,6 +20,7 @@ use corrust::{
         npy::{Dtype, Reader, Voltages, Writer},
         vdif,
     },
+    run::Source,
     samples::RawEncoding,
 };
 use ndarray::Array3;
@@ -181,11 +182,11 @@ impl Args {
         let start = Instant::now();
         let bar = Progress::new("beamforming", &voltage_shape(&shape), times);
         let at_once = block_times(&shape);
-        let (pieces, judged) =
-            self.flagging.of_streams(shape.polarisations).pieces(voltages, &gpus, at_once)?;
-        let mut pieces = pieces.progress(|progress| bar.set(progress.done));
+        let (mut source, judged) =
+            self.flagging.of_streams(shape.polarisations).over(voltages, &gpus, at_once)?;
         let mut formed = Beams::default();
-        while let Some(piece) = pieces.next_piece(u64::MAX)? {
+        while source.advance()? {
+            let piece = source.piece();
             match piece.samples {
                 Some(samples) => {
                     plan.beamform_into(samples, &mut formed)?;
@@ -193,8 +194,9 @@ impl Args {
                 }
                 None => outputs.skip(piece.times)?,
             }
+            bar.set(piece.start + piece.times);
         }
-        drop(pieces);
+        drop(source);
         drop(bar);
         if let Some(judged) = judged {
             let samples = judged.samples();
@@ -282,11 +284,12 @@ impl Args {
         let start = Instant::now();
         let bar = Progress::new("beamforming", &voltages.shape(), times);
         let most = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
-        let (pieces, judged) =
-            self.flagging.of_streams(shape.polarisations).pieces(voltages, gpu.as_slice(), most)?;
-        let mut pieces = pieces.progress(|progress| bar.set(progress.done));
+        let (mut source, judged) =
+            self.flagging.of_streams(shape.polarisations).over(voltages, gpu.as_slice(), most)?;
         let mut silence = Vec::new();
-        while let Some(piece) = pieces.next_piece(u64::MAX)? {
+        while source.advance()? {
+            let piece = source.piece();
+            bar.set(piece.start);
             if let Some(samples) = piece.samples {
                 output.write(&plan.beamform(samples)?, &shape)?;
                 continue;
@@ -300,7 +303,7 @@ impl Args {
                 left -= times;
             }
         }
-        drop(pieces);
+        drop(source);
         drop(bar);
         if let Some(judged) = judged {
             let samples = judged.samples();

@@ -15,7 +15,7 @@ use corrust::{
         npy::{self, Dtype},
         sigproc::{Bits, Header, Writer},
     },
-    run::Pieces,
+    run::{Reader, Source},
 };
 
 use crate::cli::options::files::Files;
@@ -128,14 +128,15 @@ impl Args {
 
         let bar = Progress::new("adding powers", &shape, times);
         let block_times = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
-        let mut pieces =
-            Pieces::over(recording, block_times).progress(|progress| bar.set(progress.done));
+        let mut source = Reader::over(recording, block_times);
         let mut missing = 0;
-        while let Some(piece) = pieces.next_piece(u64::MAX)? {
-            missing += piece.missing;
+        while source.advance()? {
+            let piece = source.piece();
+            missing += piece.missing();
             powers.add(piece.samples.as_ref(), piece.times)?;
+            bar.set(piece.start + piece.times);
         }
-        drop(pieces);
+        drop(source);
         drop(bar);
         if missing > 0 {
             let missing = fractions(times as f64, &[(LOST, missing as f64)]);

@@ -3,13 +3,13 @@
 use std::{path::PathBuf, time::Instant};
 
 use corrust::{
-    Devices, Encoding, Error, Layout, Result, Samples, Upchanneliser,
+    Devices, Encoding, Error, Layout, Result, Upchanneliser,
     channelise::{Spectra, SpectrumEncoding},
     format::{
         is_stream,
         npy::{Description, Dtype, Writer},
     },
-    run::Pieces,
+    run::{Reader, Source},
     samples::Missing,
     upchannelise::{Builder, Kernel},
 };
@@ -158,38 +158,21 @@ impl Args {
         let start = Instant::now();
         let bar = Progress::new("upchannelising", &shape, times);
         let block_times = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
-        let mut pieces =
-            Pieces::over(recording, block_times).progress(|progress| bar.set(progress.done));
+        let mut source = Reader::over(recording, block_times).filled();
         let run = (channels * shape.inputs * parts) as u64;
         let write = |writer: &mut Writer, spectra: &Spectra| match known {
             Some(_) => writer.write_at(spectra.first * run, &spectra.bytes),
             None => writer.append(&spectra.bytes),
         };
         let mut sums = Sums { clipped: vec![0; shape.inputs], ..Sums::default() };
-        let mut silence = Vec::new();
-        while let Some(piece) = pieces.next_piece(u64::MAX)? {
-            if let Some(samples) = piece.samples {
-                let spectra = plan.upchannelise(samples)?;
-                write(&mut writer, &spectra)?;
-                sums.add(&spectra);
-                continue;
-            }
-            // A gap longer than a block.
-            silence.resize(shape.bytes_per_time() * block_times.min(piece.times as usize), 0_u8);
-            let mut left = piece.times;
-            while left > 0 {
-                let times = left.min(block_times as u64) as usize;
-                let bytes = &silence[..times * shape.bytes_per_time()];
-                let gaps = [Missing::times(0..times)];
-                let samples =
-                    Samples::new(bytes, shape.encoding, Layout::Tcn, shape.channels, shape.inputs)?;
-                let spectra = plan.upchannelise(samples.missing(&gaps))?;
-                write(&mut writer, &spectra)?;
-                sums.add(&spectra);
-                left -= times as u64;
-            }
+        while source.advance()? {
+            let piece = source.piece();
+            let spectra = plan.upchannelise(piece.samples.expect("gaps have samples"))?;
+            write(&mut writer, &spectra)?;
+            sums.add(&spectra);
+            bar.set(piece.start + piece.times);
         }
-        drop(pieces);
+        drop(source);
         drop(bar);
         let seconds = start.elapsed().as_secs_f64();
         let description = match output_encoding {

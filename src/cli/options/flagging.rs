@@ -15,7 +15,7 @@ use corrust::{
         npy::{Dtype, Writer},
     },
     kurtosis::{FALSE_ALARM, Judge, Kurtosis, Stage, Sums},
-    run::{Flagged, Pieces},
+    run::{Flag, Flagged, Reader, Source},
     samples::Missing,
 };
 
@@ -113,48 +113,47 @@ impl Flagging {
         judge.circularity(&circularity)
     }
 
-    /// Pieces of a recording, of about `at_once` times each; what is flagged is missing, if anything is to be. They are
-    /// judged in the memory of the only GPU, where the samples are then, else as they are read, on the first GPU or the CPU.
-    pub fn pieces(
+    /// A recording, read about `at_once` times at a time; what is flagged is missing, if anything is to be. It is judged in
+    /// the memory of the only GPU, where the samples are then, else as it is read, on the first GPU or the CPU.
+    pub fn over(
         &self,
         recording: Box<dyn Recording>,
         gpus: &[Arc<dyn Gpu>],
         at_once: usize,
-    ) -> Result<(Pieces<'static>, Option<Judged>)> {
+    ) -> Result<(Box<dyn Source>, Option<Judged>)> {
         let Some(block_times) = self.block_times() else {
-            return Ok((Pieces::over(recording, at_once).locked_for(gpus.first()), None));
+            let reader = Reader::over(recording, at_once).locked_for(gpus.first());
+            return Ok((Box::new(reader), None));
         };
         let at_once = at_once.max(1).next_multiple_of(block_times);
         if let [gpu] = gpus {
-            let pieces = Pieces::over(recording, at_once).locked_for(Some(gpu));
-            let (pieces, judged) = self.on_gpu(pieces, gpu, at_once)?;
-            return Ok((pieces, Some(judged)));
+            let reader = Reader::over(recording, at_once).locked_for(Some(gpu));
+            return self.on_gpu(reader, gpu, at_once);
         }
         let shape = recording.shape();
         let plan = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
         let plan = plan.device(corrust::Device::Cpu).gpu(gpus.first().cloned()).build()?;
         let judge = self.judge(&shape, &recording.circularity())?;
-        let flagged = Flagged::over(recording, plan, judge);
         let judged = self.tables(&shape)?;
-        let tell = judged.tell();
-        let flagged = Box::new(flagged.tell(tell));
-        Ok((Pieces::over(flagged, at_once).locked_for(gpus.first()), Some(judged)))
+        let flagged = Flagged::over(recording, plan, judge).tell(judged.tell());
+        let reader = Reader::over(Box::new(flagged), at_once).locked_for(gpus.first());
+        Ok((Box::new(reader), Some(judged)))
     }
 
-    /// Samples of pieces, judged in the memory of a GPU, about `at_once` times together.
+    /// Samples of a source, judged in the memory of a GPU, about `at_once` times together.
     pub fn on_gpu(
         &self,
-        pieces: Pieces<'static>,
+        source: impl Source + 'static,
         gpu: &Arc<dyn Gpu>,
         at_once: usize,
-    ) -> Result<(Pieces<'static>, Judged)> {
-        let shape = *pieces.shape();
+    ) -> Result<(Box<dyn Source>, Option<Judged>)> {
+        let shape = source.head().shape;
         let block_times = self.block_times().unwrap_or(BLOCK_TIMES);
-        let judge = self.judge(&shape, pieces.circularity())?;
+        let judge = self.judge(&shape, &source.head().circularity)?;
         let stage = Stage::new(gpu, shape, judge, block_times, at_once)?;
         let judged = self.tables(&shape)?;
         let tell = judged.tell();
-        Ok((Pieces::judged(pieces, stage, tell), judged))
+        Ok((Box::new(Flag::over(source, stage, tell)), Some(judged)))
     }
 
     /// Files of what is found.

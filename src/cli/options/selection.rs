@@ -52,6 +52,7 @@ pub struct Selection {
 }
 
 /// Times and frequencies of samples that the gates of a period depend on.
+#[derive(Clone, Debug, Default)]
 pub struct Timing {
     /// Start of time sample 0.
     pub start: Option<Timestamp>,
@@ -88,7 +89,6 @@ impl Selection {
     }
 
     /// The gates of a stream: gates of a period, or numbers that repeat.
-    #[cfg(feature = "serve")]
     pub fn live_gates(&self, timing: impl FnOnce() -> Timing) -> Result<Option<Folding>> {
         if let Some(folding) = self.folding(timing)? {
             return Ok(Some(folding));

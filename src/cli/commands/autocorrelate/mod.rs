@@ -19,7 +19,7 @@ use corrust::{
         tttr::SYNC,
     },
     photons::{self, Arrived, CountShape, DETECTORS, Gate, Photons, Trace},
-    run::Pieces,
+    run::{Reader, Source},
 };
 use filtered::{PatternArg, pattern};
 use pairs::{Grid, Pair, Pairs};
@@ -464,24 +464,30 @@ fn sum(
 ) -> Result<()> {
     let (shape, instants) = (recording.shape(), recording.times());
     let progress = Progress::over("autocorrelating", shape.sensors as f64, instants);
-    let mut pieces = Pieces::over(recording, BLOCK_BYTES / shape.bytes())
-        .locked_for(plan.gpu())
-        .progress(|done| progress.set(done.done));
-    let mut position = 0;
-    loop {
-        let most = blocks.as_ref().map_or(u64::MAX, |blocks| blocks.next() - position);
-        let Some(piece) = pieces.next_piece(most)? else { return Ok(()) };
-        if let Some(counts) = piece.samples {
-            shape.feed(plan, counts)?;
-            if let Some(trace) = &mut trace {
-                trace.add(&shape, counts);
+    let mut source = Reader::over(recording, BLOCK_BYTES / shape.bytes()).locked_for(plan.gpu());
+    while source.advance()? {
+        let piece = source.piece();
+        let mut from = 0;
+        while from < piece.times {
+            let left = piece.times - from;
+            let most = blocks.as_ref().map(|blocks| blocks.next() - piece.start - from);
+            let end = from + most.map_or(left, |most| left.min(most));
+            if let Some(counts) = piece.samples {
+                let [first, last] = [from, end].map(|time| time as usize * shape.bytes());
+                shape.feed(plan, &counts[first..last])?;
+                if let Some(trace) = &mut trace {
+                    trace.add(&shape, &counts[first..last]);
+                }
+            }
+            from = end;
+            let position = piece.start + from;
+            if let Some(blocks) = blocks.as_mut().filter(|blocks| blocks.next() == position) {
+                blocks.end(&plan.snapshot()?)?;
             }
         }
-        position = piece.start + piece.times;
-        if let Some(blocks) = blocks.as_mut().filter(|blocks| blocks.next() == position) {
-            blocks.end(&plan.snapshot()?)?;
-        }
+        progress.set(piece.start + piece.times);
     }
+    Ok(())
 }
 
 /// Sums up a recording of photons by their times, with its trace and blocks.

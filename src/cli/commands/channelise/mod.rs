@@ -13,10 +13,10 @@ use corrust::{
     channelise::{Kernel, Shape, Spectra, SpectrumEncoding},
     device::Gpu,
     format::{
-        Options, is_stream,
+        Options, RawShape, is_stream,
         npy::{Description, Dtype, Writer},
     },
-    run::{Channelised, Pieces, Voltages},
+    run::{Channelise, Channelised, Reader, Source},
     samples::Missing,
 };
 
@@ -149,9 +149,11 @@ impl Args {
 
         let start = Instant::now();
         let bar = Progress::over("channelising", raw.inputs as f64, times);
-        let mut voltages = Voltages::over(recording, &shape).locked_for(gpus.first());
-        if let Some(sigma) = self.engine.level() {
-            builder = builder.level(sigma, voltages.first()?)?;
+        let mut voltages = Reader::voltages(recording, &shape).locked_for(gpus.first());
+        if let Some(sigma) = self.engine.level()
+            && let Some(first) = voltages.first()?
+        {
+            builder = builder.level(sigma, first)?;
         }
         let mut plan = builder.build()?;
         let made = format!("{} ({})", plan.device_name(), plan.kernel());
@@ -163,7 +165,8 @@ impl Args {
             return all([output.finish(described), judged.map_or(Ok(()), Judged::finish)]);
         }
         let mut spectra = Spectra::default();
-        while let Some(samples) = voltages.next_piece()? {
+        while voltages.advance()? {
+            let samples = voltages.piece().samples.expect("gaps have samples");
             plan.channelise_into(samples, &mut spectra)?;
             output.write(&spectra)?;
             bar.set(plan.times());
@@ -178,25 +181,22 @@ impl Args {
     /// Writes spectra of which what is flagged is zero.
     fn write_judged(
         &self,
-        (voltages, plan): (Voltages, Channeliser),
+        (voltages, plan): (Reader<RawShape>, Channeliser),
         gpus: &[Arc<dyn Gpu>],
         output: &mut Output<'_>,
         bar: &Progress,
     ) -> Result<Option<Judged>> {
         let layout = output.shape.layout;
         let at_once = BLOCK_BYTES / output.shape.spectrum_bytes().max(1);
-        let (mut pieces, judged) = match gpus {
-            [gpu] => {
-                let pieces = Pieces::channelised(voltages, plan)?;
-                let (pieces, judged) = self.flagging.on_gpu(pieces, gpu, at_once)?;
-                (pieces, Some(judged))
-            }
+        let (mut source, judged) = match gpus {
+            [gpu] => self.flagging.on_gpu(Channelise::over(voltages, plan)?, gpu, at_once)?,
             _ => {
                 let recording = Box::new(Channelised::over(voltages, plan)?);
-                self.flagging.pieces(recording, gpus, at_once)?
+                self.flagging.over(recording, gpus, at_once)?
             }
         };
-        while let Some(piece) = pieces.next_piece(u64::MAX)? {
+        while source.advance()? {
+            let piece = source.piece();
             let Some(samples) = piece.samples else { continue };
             let bytes = match gpus {
                 [gpu] => samples.gather_from(gpu, layout)?,
@@ -208,7 +208,7 @@ impl Args {
             output.missing += lost.sum::<f64>();
             bar.set(output.samples());
         }
-        output.clipped = pieces.clipped()?;
+        output.clipped = source.clipped()?;
         Ok(judged)
     }
 }

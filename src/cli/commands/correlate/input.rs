@@ -3,7 +3,7 @@
 use std::{num::NonZeroU64, sync::Arc};
 
 use corrust::{
-    Channeliser, Correlator, Devices, Error, Result, Upchanneliser, channelise,
+    Channeliser, Devices, Error, Result, Upchanneliser, channelise,
     correlate::Shape,
     device::Gpu,
     format::{
@@ -12,12 +12,13 @@ use corrust::{
         later,
     },
     quantise::{Quantised, Quantiser, VanVleck},
-    run::{Channelised, Dumps, Upchannelised, Voltages},
+    run::{Channelise, Channelised, Reader, Source, Upchannelised},
 };
 
 use crate::cli::commands::correlate::unit::Unit;
 use crate::cli::options::engine::{self, Engine, Known, Sky};
 use crate::cli::options::files::{Files, RawOptions};
+use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::selection::Timing;
 use crate::cli::terminal::numbers::digits;
 use crate::cli::terminal::say::warn;
@@ -31,38 +32,49 @@ pub struct Input {
     pub interval: Option<f64>,
     /// How its samples were made of others, as its files say.
     quantised: Vec<Quantised>,
-    pub source: Source,
+    pub kind: Kind,
     /// Facts of channels that were made of raw voltages.
     pub sky: Option<Sky>,
 }
 
-/// Samples that are correlated.
-pub enum Source {
+/// Kind of the samples.
+pub enum Kind {
     Channels(Box<dyn Recording>),
     Raw(Box<Raw>),
 }
 
 /// Raw voltages and their F-engine.
 pub struct Raw {
-    pub voltages: Voltages,
+    pub voltages: Reader<RawShape>,
     pub builder: channelise::Builder,
     pub level: Option<f32>,
     pub engine: channelise::Shape,
 }
 
-impl Source {
-    /// Dumps of the samples by a plan whose `gpus` the F-engine of raw voltages is on, too.
-    pub fn dumps<'a>(
+impl Kind {
+    /// The samples as a source, read about `at_once` times at a time, else as a correlator has them; what is flagged is
+    /// missing. The F-engine of raw voltages is on the GPUs of the products, too; spectra are judged on the only one.
+    pub fn source(
         self,
-        correlator: &'a mut Correlator,
-        device: Devices,
-        gpus: Vec<Arc<dyn Gpu>>,
-    ) -> Result<Dumps<'a, &'a mut Correlator>> {
-        match self {
-            Self::Channels(recording) => Ok(Dumps::over(recording, correlator)),
-            Self::Raw(raw) => {
-                let (voltages, engine) = raw.on(device, gpus)?;
-                Dumps::channelised(voltages, engine, correlator)
+        flagging: &Flagging,
+        device: &Devices,
+        gpus: &[Arc<dyn Gpu>],
+        at_once: Option<usize>,
+    ) -> Result<(Box<dyn Source>, Option<Judged>)> {
+        match (self, at_once, gpus) {
+            (Self::Channels(recording), None, _) => {
+                Ok((Box::new(Reader::channels(recording).locked_for(gpus.first())), None))
+            }
+            (Self::Channels(recording), Some(at_once), _) => {
+                flagging.over(recording, gpus, at_once)
+            }
+            (Self::Raw(raw), at_once, gpus) => {
+                let (voltages, engine) = raw.on(device.clone(), gpus.to_vec())?;
+                let spectra = Channelise::over(voltages, engine)?;
+                match (flagging.flag, at_once, gpus) {
+                    (Some(_), Some(at_once), [gpu]) => flagging.on_gpu(spectra, gpu, at_once),
+                    _ => Ok((Box::new(spectra), None)),
+                }
             }
         }
     }
@@ -70,11 +82,17 @@ impl Source {
 
 impl Raw {
     /// The voltages, and their F-engine on some devices, with its gains measured where they are to be.
-    pub fn on(self, device: Devices, gpus: Vec<Arc<dyn Gpu>>) -> Result<(Voltages, Channeliser)> {
+    pub fn on(
+        self,
+        device: Devices,
+        gpus: Vec<Arc<dyn Gpu>>,
+    ) -> Result<(Reader<RawShape>, Channeliser)> {
         let mut voltages = self.voltages.locked_for(gpus.first());
         let mut builder = self.builder.device(device).gpus(gpus);
-        if let Some(sigma) = self.level {
-            builder = builder.level(sigma, voltages.first()?)?;
+        if let Some(sigma) = self.level
+            && let Some(first) = voltages.first()?
+        {
+            builder = builder.level(sigma, first)?;
         }
         Ok((voltages, builder.build()?))
     }
@@ -111,39 +129,39 @@ impl Input {
             u64::MAX => u64::MAX,
             times => engine.spectra(times),
         };
-        let voltages = Voltages::over(recording, &engine);
+        let voltages = Reader::voltages(recording, &engine);
         let raw = Raw { voltages, builder, level, engine };
-        let (interval, source) = (sky.interval, Source::Raw(Box::new(raw)));
-        Ok(Self { shape, recorded, interval, quantised: Vec::new(), source, sky: Some(sky) })
+        let (interval, kind) = (sky.interval, Kind::Raw(Box::new(raw)));
+        Ok(Self { shape, recorded, interval, quantised: Vec::new(), kind, sky: Some(sky) })
     }
 
     /// Reads raw voltages in blocks of `times` times, at least 1.
     #[cfg(feature = "serve")]
     pub fn blocks(self, times: usize) -> Self {
-        match self.source {
-            Source::Channels(_) => self,
-            Source::Raw(raw) => {
+        match self.kind {
+            Kind::Channels(_) => self,
+            Kind::Raw(raw) => {
                 let raw = Raw { voltages: raw.voltages.blocks(times), ..*raw };
-                Self { source: Source::Raw(Box::new(raw)), ..self }
+                Self { kind: Kind::Raw(Box::new(raw)), ..self }
             }
         }
     }
 
     /// The same as a recording of channels: of raw voltages their spectra, which are made on some devices.
     pub fn recording(self, device: Devices, gpus: Vec<Arc<dyn Gpu>>) -> Result<Self> {
-        let Source::Raw(raw) = self.source else { return Ok(self) };
+        let Kind::Raw(raw) = self.kind else { return Ok(self) };
         let (voltages, engine) = raw.on(device, gpus)?;
         let sky = self.sky.unwrap_or_default();
         let (start, frequencies) = sky.found();
         let recording = Channelised::over(voltages, engine)?;
         let recording = Box::new(recording.told(sky.interval, start, frequencies));
         let shape = recording.shape();
-        Ok(Self { shape, source: Source::Channels(recording), ..self })
+        Ok(Self { shape, kind: Kind::Channels(recording), ..self })
     }
 
     /// The subchannels that a plan makes of the channels of a recording.
     pub fn upchannelised(self, plan: Upchanneliser) -> Result<Self> {
-        let Source::Channels(recording) = self.source else {
+        let Kind::Channels(recording) = self.kind else {
             unreachable!("raw voltages become a recording of channels before")
         };
         let (factor, taps) = (plan.shape().factor as f64, plan.shape().taps as f64);
@@ -171,7 +189,7 @@ impl Input {
             recorded: recording.times(),
             interval: recording.interval(),
             quantised: recording.quantised().to_vec(),
-            source: Source::Channels(recording),
+            kind: Kind::Channels(recording),
             sky: None,
         }
     }
@@ -183,15 +201,15 @@ impl Input {
             Array { channels: channels_of, ..Array::default() }.frequencies(channels).ok()
         };
         let of_file = array.and_then(|array| array.start);
-        let (start, frequencies) = match (&self.source, self.sky) {
+        let (start, frequencies) = match (&self.kind, self.sky) {
             (_, Some(sky)) => {
                 let (start, frequencies) = sky.found();
                 (start, listed(frequencies))
             }
-            (Source::Channels(recording), None) => {
+            (Kind::Channels(recording), None) => {
                 (of_file.or(recording.start()), listed(recording.frequencies()))
             }
-            (Source::Raw(_), None) => (of_file, None),
+            (Kind::Raw(_), None) => (of_file, None),
         };
         let of_file = array.and_then(|array| array.frequencies(channels).ok());
         Timing {
@@ -262,12 +280,12 @@ fn differ(first: &Quantised, other: &Quantised) -> Error {
 /// The array with what the recording says and its file does not; where they contradict each other the file
 /// counts, and that is said.
 pub fn completed(mut array: Array, input: &Input) -> Result<Array> {
-    match (&input.sky, &input.source) {
+    match (&input.sky, &input.kind) {
         (Some(sky), _) => complete(&mut array, sky, input.shape.channels)?,
-        (None, Source::Channels(recording)) => {
+        (None, Kind::Channels(recording)) => {
             array.complete(&**recording, input.shape.channels).into_iter().for_each(warn);
         }
-        (None, Source::Raw(_)) => {}
+        (None, Kind::Raw(_)) => {}
     }
     if array.phase_center.is_some() && !input.sky.is_some_and(|sky| sky.delayed) {
         warn(array.error(

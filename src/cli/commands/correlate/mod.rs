@@ -2,9 +2,9 @@
 
 pub mod input;
 pub mod outputs;
+pub mod product;
 pub mod totals;
 pub mod unit;
-pub mod work;
 
 use std::{num::NonZeroU64, path::PathBuf, sync::Arc};
 
@@ -20,7 +20,7 @@ use corrust::{
 use self::{
     input::{Input, completed},
     outputs::Names,
-    work::correlate,
+    product::correlate,
 };
 use crate::cli::options::{
     engine::Engine,

@@ -14,7 +14,7 @@ use corrust::{
 
 use crate::cli::commands::correlate::input::Input;
 use crate::cli::commands::correlate::outputs::Names;
-use crate::cli::commands::correlate::work::correlate;
+use crate::cli::commands::correlate::product::correlate;
 use crate::cli::commands::simulate;
 use crate::cli::options::engine::Sky;
 use crate::cli::options::flagging::Flagging;

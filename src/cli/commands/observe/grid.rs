@@ -6,13 +6,14 @@ use corrust::{
     Device, Error, GridBeamformer, Result,
     beamform::grid::Kernel,
     correlate::Shape,
-    run::{GridBeamsOf, Observation},
+    run::{GridBeamsOf, Run},
 };
 
-use super::products::{Finish, Place, Shared, needs_array};
+use super::products::{Finish, Place, needs_array};
 use crate::cli::{
     commands::{
         beamform::FIL,
+        correlate::product::Shared,
         filterbank::Scaling,
         grid::{Dishes, Output},
     },
@@ -110,12 +111,7 @@ impl GridTable {
     }
 
     /// Adds the product.
-    pub fn add(
-        &self,
-        name: &str,
-        place: &Place<'_>,
-        observation: &mut Observation<'_>,
-    ) -> Result<Finish> {
+    pub fn add(&self, name: &str, place: &Place<'_>, run: &mut Run<'_>) -> Result<Finish> {
         if place.recorded == u64::MAX && !self.is_dated() {
             return Err(Error::invalid(
                 "beams on a grid of a stream that a signal ends: expected seconds or times in live, or a filterbank \
@@ -132,7 +128,7 @@ impl GridTable {
         let output = Output::create(&self.output, &shape, place.recorded, array, chosen)?;
         let files = Shared::new(output);
         let theirs = files.clone();
-        observation.add(
+        run.add(
             name,
             GridBeamsOf::new(plan, move |beams| theirs.with(|output| output.write(beams, &shape))),
         );

@@ -19,7 +19,7 @@ use corrust::{
     correlate::Shape,
     device::Gpu,
     format::{array::Array, read_text},
-    run::{Observation, Pieces},
+    run::{Bring, Done, Run, Source},
 };
 use toml::{Spanned, Value};
 
@@ -31,7 +31,7 @@ use crate::cli::{
     commands::{
         beamform::Ticks,
         correlate::{
-            input::{Input, Source, completed},
+            input::{Input, completed},
             on_first,
         },
         upchannelise::FilterBank,
@@ -41,6 +41,7 @@ use crate::cli::{
         files::{Files, RawOptions},
         flagging::{Flagging, Judged},
         run_files::{Existing, RunFiles, input},
+        selection::Timing,
     },
     terminal::{
         numbers::{count, si},
@@ -489,6 +490,8 @@ impl<'a> Plan<'a> {
             phased: false,
             by_input: input.flagging.flag.is_some(),
             raw: false,
+            live: false,
+            timing: Timing::default(),
             array: None,
             source: input.files().first().map_or(Path::new("live"), PathBuf::as_path),
             ticks: input.ticks(shape.channels),
@@ -532,6 +535,7 @@ impl<'a> Plan<'a> {
             let place = products::Place {
                 by_input: true,
                 raw: input.engine.is_some(),
+                live: true,
                 array: array.as_ref(),
                 ..place(shape, recorded, interval)
             };
@@ -543,6 +547,7 @@ impl<'a> Plan<'a> {
         let Some(recording) = input.open(array.as_ref(), &gpus)? else {
             return Err(Error::invalid("nothing came: no product was made"));
         };
+        let timing = recording.timing(array.as_ref());
         let array = array.map(|array| completed(array, &recording)).transpose()?;
         let (shape, interval) = (recording.shape, recording.interval);
         if shape.encoding.is_bits() {
@@ -565,6 +570,8 @@ impl<'a> Plan<'a> {
             phased: recording.sky.is_some_and(|sky| sky.delayed),
             by_input: input.flagging.flag.is_some() || expected.is_some(),
             raw: recording.sky.is_some(),
+            live: expected.is_some(),
+            timing,
             array: array.as_ref(),
             ..place(shape, recorded, interval)
         };
@@ -572,58 +579,34 @@ impl<'a> Plan<'a> {
         let start = Instant::now();
         // Products on several GPUs bring their own channels there.
         let gpu = if gpus.len() == 1 { gpus.first().cloned() } else { None };
-        let mut judged = None;
         let pace = expected.as_ref().map(|expected| expected.interval);
-        let at_once = input.at_once(&shape, pace);
-        let pieces = match recording.source {
-            Source::Channels(recording) => {
-                let found = input.flagging.pieces(recording, &gpus, at_once);
-                let (pieces, found) = found.map_err(|error| text.located(&input.table, error))?;
-                judged = found;
-                pieces
-            }
-            Source::Raw(raw) => {
-                let (voltages, engine) = raw.on(input.device.clone(), gpus.clone())?;
-                let pieces = Pieces::channelised(voltages, engine)?;
-                match (input.flagging.flag, &gpu) {
-                    (Some(_), Some(gpu)) => {
-                        let found = input.flagging.on_gpu(pieces, gpu, at_once);
-                        let (pieces, found) =
-                            found.map_err(|error| text.located(&input.table, error))?;
-                        judged = Some(found);
-                        pieces
-                    }
-                    _ => pieces,
-                }
-            }
+        let at_once = Some(input.at_once(&shape, pace));
+        let found = recording.kind.source(&input.flagging, &input.device, &gpus, at_once);
+        let (source, judged) = found.map_err(|error| text.located(&input.table, error))?;
+        let source: Box<dyn Source> = match gpu {
+            Some(gpu) => Box::new(Bring::to(&gpu, source)?),
+            None => source,
         };
         let bar = (!dry_run).then(|| Progress::new("observing", &shape, recorded));
-        let mut done = 0;
-        let pieces = pieces.progress(|progress| {
-            done = progress.done;
-            if let Some(bar) = &bar {
-                bar.set(done);
-            }
-        });
-        let mut took: Vec<(String, Duration)> = Vec::new();
-        let mut observation =
-            Observation::over(pieces, gpu).timed(|name, time| took.push((name.to_owned(), time)));
+        let mut run = Run::over(source).progress(|done| bar.iter().for_each(|bar| bar.set(done)));
         let mut made: Vec<Made> = Vec::new();
         for (table, request) in &requests {
-            let found = request.begin(&place, &mut observation, dry_run);
+            let found = request.begin(&place, &mut run, dry_run);
             made.push(found.map_err(|error| text.located(table, error))?);
         }
         if dry_run {
             // Products that have begun and are dropped leave nothing.
             return Ok(dry_said);
         }
-        let faults = observation.run(|name, error| warn(format_args!("{name}: {error}")))?;
+        let Done { times: done, faults, took, .. } =
+            run.go(|name, error| warn(format_args!("{name}: {error}")))?;
         drop(bar);
         input.warn_of_overrun(&took);
         if expected.is_some() && done < recorded && recorded < u64::MAX {
             warn(format_args!("the stream ended after {done} of {}", count(recorded, "time")));
         }
-        let recorded = done;
+        // Of files times that no product wanted are not read.
+        let recorded = if expected.is_some() { done } else { recorded };
         let samples = judged.as_ref().map(Judged::samples);
         flagged.set(samples.map_or(0.0, |samples| samples.flagged));
         let (mut said, mut first) = (Vec::new(), None);

@@ -1,7 +1,7 @@
 //! Products of an observation, and their files.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::Cell,
     fs::{self, File},
     io::Write,
     num::NonZeroU64,
@@ -14,8 +14,8 @@ use std::{
 };
 
 use corrust::{
-    Beamformer, Correlator, Device, Devices, Encoding, Error, Result, beamform,
-    correlate::{Shape, baselines, useful_operations},
+    Beamformer, Device, Devices, Encoding, Error, Result, beamform,
+    correlate::{Kernel, Shape, baselines, useful_operations},
     device::Gpu,
     format::{
         Timestamp,
@@ -23,7 +23,7 @@ use corrust::{
         npy::{Dtype, Reader, Writer},
     },
     kurtosis::Kurtosis,
-    run::{BeamsOf, BlockSums, HostSamples, Integration, Observation, Visibilities},
+    run::{BeamsOf, BlockSums, HostSamples, Run},
 };
 use toml::Spanned;
 
@@ -35,8 +35,8 @@ use crate::cli::{
     commands::{
         beamform::{self as beams, BeamOptions},
         correlate::{
-            outputs::{Names, Outputs},
-            totals::Totals,
+            outputs::Names,
+            product::{self as correlate, Shared},
             unit::Unit,
         },
         filterbank::{InputPowers, PowerOptions},
@@ -45,6 +45,7 @@ use crate::cli::{
         files::UVH5,
         flagging::block_times,
         run_files::{ending, output},
+        selection::{Gates, Selection, Timing},
         units::seconds,
     },
     terminal::{
@@ -78,6 +79,8 @@ pub struct VisibilityOptions {
     /// Channels to correlate.
     #[arg(long)]
     channels: Option<ChannelRange>,
+    #[command(flatten)]
+    selection: Selection,
 }
 
 /// Beams, and whether they are steered.
@@ -144,6 +147,10 @@ pub struct Place<'a> {
     pub by_input: bool,
     /// Whether samples are spectra of raw voltages.
     pub raw: bool,
+    /// Whether they come live.
+    pub live: bool,
+    /// When they were taken and where, for the gates of a period.
+    pub timing: Timing,
     pub array: Option<&'a Array>,
     /// A file of the recording.
     pub source: &'a Path,
@@ -182,30 +189,6 @@ impl Made {
     pub fn finish(self, times: u64) -> Result<String> {
         let Self { name, finish } = self;
         finish(times).map(|said| format!("{name}: {said}"))
-    }
-}
-
-/// Files that a product writes while an observation runs, and that are completed after it.
-pub struct Shared<T>(Rc<RefCell<Option<T>>>);
-
-impl<T> Clone for Shared<T> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<T: 'static> Shared<T> {
-    pub fn new(files: T) -> Self {
-        Self(Rc::new(RefCell::new(Some(files))))
-    }
-
-    /// Does something with the files.
-    pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
-        work(self.0.borrow_mut().as_mut().expect("files are completed after the observation"))
-    }
-
-    pub fn take(self) -> T {
-        self.0.borrow_mut().take().expect("files are completed once")
     }
 }
 
@@ -269,6 +252,7 @@ impl Request {
     /// Files that are read.
     pub fn reads(&self) -> Vec<PathBuf> {
         match self {
+            Self::Visibilities(options) => options.selection.files().cloned().collect(),
             Self::Beams(BeamTable { beams, .. }) => {
                 vec![beams.weights.clone(), beams.shifts.clone()]
             }
@@ -390,20 +374,15 @@ impl Request {
     }
 
     /// Begins the product: its plan, and its files; of a dry run, but for what is written at once.
-    pub fn begin<'a>(
-        &self,
-        place: &Place<'_>,
-        observation: &mut Observation<'a>,
-        dry_run: bool,
-    ) -> Result<Made> {
+    pub fn begin<'a>(&self, place: &Place<'_>, run: &mut Run<'a>, dry_run: bool) -> Result<Made> {
         let name = self.name();
         let finish: Finish = match self {
-            Self::Visibilities(options) => options.add(&name, place, observation)?,
+            Self::Visibilities(options) => options.add(&name, place, run)?,
             Self::Beams(options) => {
                 let steer = options.steer && !dry_run;
-                add_beams(&BeamTable { steer, ..options.clone() }, &name, place, observation)?
+                add_beams(&BeamTable { steer, ..options.clone() }, &name, place, run)?
             }
-            Self::Grid(options) => options.add(&name, place, observation)?,
+            Self::Grid(options) => options.add(&name, place, run)?,
             Self::Power(options) => {
                 let array = place.array.ok_or_else(|| needs_array(&options.output))?;
                 let of = (&place.shape, place.recorded);
@@ -412,7 +391,7 @@ impl Request {
                     InputPowers::create(&options.output, array, of, chosen, &options.scaling)?;
                 let files = Shared::new(powers);
                 let theirs = files.clone();
-                observation.add(
+                run.add(
                     &name,
                     HostSamples::new(move |samples, times| {
                         theirs.with(|powers| powers.add(samples, times))
@@ -426,11 +405,11 @@ impl Request {
                     return Err(too_long(length, place));
                 }
                 let power = |sums: &[i64]| sums.iter().skip(1).step_by(3).copied().collect();
-                add_sums(&options.output, &name, place, (length, &[], true), power, observation)?
+                add_sums(&options.output, &name, place, (length, &[], true), power, run)?
             }
             Self::Kurtosis(options) => {
                 let of = (options.times as u64, &[3][..], false);
-                add_sums(&options.output, &name, place, of, <[i64]>::to_vec, observation)?
+                add_sums(&options.output, &name, place, of, <[i64]>::to_vec, run)?
             }
         };
         Ok(Made { name, finish })
@@ -483,55 +462,52 @@ impl VisibilityOptions {
         if times > place.recorded { Err(too_long(times, place)) } else { Ok(times) }
     }
 
-    fn add(
-        &self,
-        name: &str,
-        place: &Place<'_>,
-        observation: &mut Observation<'_>,
-    ) -> Result<Finish> {
+    /// Gates of the channels to correlate; of a stream those of a period, or numbers that repeat.
+    fn gates(&self, channels: &Range<usize>, place: &Place<'_>) -> Result<Option<Gates>> {
+        let timing = || {
+            let Timing { start, interval, frequencies } = place.timing.clone();
+            let frequencies = frequencies.map(|all| all[channels.clone()].to_vec());
+            Timing { start, interval, frequencies }
+        };
+        match place.live {
+            false => self.selection.read_gates(place.recorded, timing),
+            true => Ok(self.selection.live_gates(timing)?.map(Gates::Folding)),
+        }
+    }
+
+    fn add(&self, name: &str, place: &Place<'_>, run: &mut Run<'_>) -> Result<Finish> {
         let (channels, integration) = (self.channels(&place.shape)?, self.times(place)?);
-        let shape = Shape { channels: channels.len(), ..place.shape };
         let array = match (ending(&self.output) == UVH5, place.array) {
             (false, _) => None,
             (true, None) => return Err(needs_array(&self.output)),
             (true, Some(array)) => Some(of_channels(array, place.shape.channels, &channels)?),
         };
-        let correlator = Correlator::builder(shape.inputs, shape.channels)
-            .encoding(shape.encoding)
-            .layout(shape.layout)
-            .device(place.device.clone())
-            .gpus(place.gpus.iter().cloned())
-            .build()?;
-        let by_baseline = place.by_input || place.raw;
-        let counted = [
-            place.by_input.then_some(shape.channels),
-            by_baseline.then(|| baselines(shape.inputs)),
-        ];
-        let names = Names {
-            output: &self.output,
-            array: array.as_ref(),
-            counts: self.counts.as_deref(),
-            spacing: (place.recorded / integration.max(1) > 1).then_some(integration),
-            van_vleck: None,
-        };
-        let outputs = Outputs::create(&shape, None, counted, place.phased, names)?;
-        let unit = if place.raw { Unit::Spectrum } else { Unit::Time };
-        let (inputs, delayed) = (shape.inputs, place.phased);
-        let totals =
-            Totals { unit, inputs, channels: shape.channels, delayed, ..Totals::default() };
         // Of some channels as many as of all, on average.
-        let flagged = place.flagged.clone();
-        let part = shape.channels as f64 / place.shape.channels as f64;
-        let files = Shared::new((outputs, totals));
-        let theirs = files.clone();
-        let tell = move |dump: &Integration| {
-            theirs.with(|(outputs, totals)| {
-                outputs.append(dump)?;
-                totals.add(dump);
-                Ok(())
-            })
+        let part = channels.len() as f64 / place.shape.channels as f64;
+        let request = correlate::Request {
+            device: place.device.clone(),
+            gpus: place.gpus.to_vec(),
+            kernel: Kernel::Auto,
+            shape: place.shape,
+            gates: self.gates(&channels, place)?,
+            shifts: self.selection.read_shifts(place.shape.inputs, place.recorded)?,
+            channels,
+            unit: if place.raw { Unit::Spectrum } else { Unit::Time },
+            recorded: place.recorded,
+            integration,
+            by_input: place.by_input,
+            phased: place.phased,
+            names: Names {
+                output: &self.output,
+                array: array.as_ref(),
+                counts: self.counts.as_deref(),
+                spacing: (place.recorded / integration.max(1) > 1).then_some(integration),
+                van_vleck: None,
+            },
         };
-        observation.add(name, Visibilities::new(correlator, channels, integration, tell));
+        let (product, correlate::Made { files, .. }) = request.begin()?;
+        run.add(name, product);
+        let flagged = place.flagged.clone();
         Ok(Box::new(move |recorded| {
             let (outputs, totals) = files.take();
             outputs.finish()?;
@@ -661,7 +637,7 @@ fn add_beams(
     table: &BeamTable,
     name: &str,
     place: &Place<'_>,
-    observation: &mut Observation<'_>,
+    run: &mut Run<'_>,
 ) -> Result<Finish> {
     let BeamTable { beams: options, steer, .. } = table;
     let array = place.array.filter(|_| options.array.is_some());
@@ -685,7 +661,7 @@ fn add_beams(
         Some(steering) => steering.look(plan, start),
         None => Ok(()),
     });
-    observation.add(name, beams);
+    run.add(name, beams);
     Ok(Box::new(move |times| {
         let clipped = files.take().finish(times)?;
         let beams = count(shape.beams, "beam");
@@ -701,14 +677,14 @@ fn add_sums(
     place: &Place<'_>,
     (length, axes, whole): (u64, &[usize], bool),
     of: impl Fn(&[i64]) -> Vec<i64> + 'static,
-    observation: &mut Observation<'_>,
+    run: &mut Run<'_>,
 ) -> Result<Finish> {
     let Shape { inputs, channels, encoding, .. } = place.shape;
     let block = if whole { length.clamp(16, 1 << 16) } else { length };
     let plan = Kurtosis::builder().encoding(encoding).block_times(block as usize);
     // Several GPUs would each sum all samples.
     let gpu = if place.gpus.len() == 1 { place.gpus.first().cloned() } else { None };
-    let plan = plan.device(Device::Cpu).gpu(gpu).build()?;
+    let plan = plan.device(Device::Cpu).gpu(gpu.clone()).build()?;
     let entry = [&[channels, inputs], axes].concat();
     let files = Shared::new((Writer::appending(path, Dtype::Int64, &entry)?, 0_u64));
     let theirs = files.clone();
@@ -721,7 +697,7 @@ fn add_sums(
             file.append(&of(sums).iter().flat_map(|sum| sum.to_le_bytes()).collect::<Vec<u8>>())
         })
     };
-    observation.add(name, BlockSums::new(plan, length, channels, inputs, tell));
+    run.add(name, BlockSums::new((plan, gpu), length, channels, inputs, tell));
     Ok(Box::new(move |_| {
         let (file, entries) = files.take();
         file.finish()?;

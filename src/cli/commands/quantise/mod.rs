@@ -13,7 +13,7 @@ use corrust::{
         npy::{Description, Dtype, Writer},
     },
     quantise::{self, Places, Quantised, Quantiser, Requantiser},
-    run::Pieces,
+    run::{Reader, Source},
     samples::{Memory, Samples},
 };
 
@@ -121,17 +121,18 @@ impl Args {
 
         let start = Instant::now();
         let bar = Progress::new("quantising", &shape, times);
-        let mut pieces = Pieces::over(recording, BLOCK_BYTES / shape.bytes_per_time())
-            .progress(|progress| bar.set(progress.done));
+        let mut source = Reader::over(recording, BLOCK_BYTES / shape.bytes_per_time());
         let values = Values::new(&shape, &quantiser, self.noise);
         let mut output = Output { shape, times, writer, values, piece: vec![0; PIECE] };
-        while let Some(piece) = pieces.next_piece(u64::MAX)? {
+        while source.advance()? {
+            let piece = source.piece();
             // Missing samples have the value zero, as the file has where nothing is written.
             if let Some(samples) = piece.samples {
                 output.write(piece.start, &samples)?;
             }
+            bar.set(piece.start + piece.times);
         }
-        drop(pieces);
+        drop(source);
         drop(bar);
         let Output { writer, values, .. } = output;
         let describe = |output: &PathBuf| {
@@ -170,8 +171,10 @@ impl Args {
         // Whole words, where blocks hold them.
         let block = BLOCK_BYTES / shape.bytes_per_time();
         let block = if block > WORD { block / WORD * WORD } else { WORD };
-        let mut pieces = Pieces::over(recording, block).progress(|progress| bar.set(progress.done));
-        while let Some(piece) = pieces.next_piece(u64::MAX)? {
+        let mut source = Reader::over(recording, block);
+        while source.advance()? {
+            let piece = source.piece();
+            bar.set(piece.start);
             match piece.samples {
                 Some(samples) if shape.encoding.is_bits() => file.copy(piece.start, &samples)?,
                 Some(samples) => {
@@ -184,7 +187,7 @@ impl Args {
                 None => file.miss(piece.start..piece.start + piece.times),
             }
         }
-        drop(pieces);
+        drop(source);
         drop(bar);
         let (writer, description, lost) = file.finish();
         let description = description.quantised(values.quantised().or(copied));
@@ -218,26 +221,36 @@ impl Args {
         let bar = Progress::new("quantising", &shape, times);
         let mut values = Values::new(&shape, quantiser, self.noise);
         let block = block_times(&shape, self.bits, BLOCK_BYTES)?;
-        let mut pieces = Pieces::over(recording, block).progress(|progress| bar.set(progress.done));
+        let mut source = Reader::over(recording, block);
         let mut made = Vec::new();
         // Words begin at multiples of a block, wherever gaps do.
-        let mut next = 0;
-        while next < times {
-            let count = (times - next).min(block as u64) as usize;
-            made.clear();
-            made.resize(count * shape.channels * shape.inputs, 0);
-            let mut done = 0;
-            while done < count {
-                let Some(piece) = pieces.next_piece((count - done) as u64)? else { break };
-                if let Some(samples) = piece.samples {
-                    values.fill(&samples, piece.start, (done, count), &mut made)?;
+        let block = block as u64;
+        let (mut next, mut done) = (0, 0);
+        while source.advance()? {
+            let piece = source.piece();
+            let mut from = 0;
+            while from < piece.times {
+                let count = (times - next).min(block);
+                if done == 0 {
+                    made.clear();
+                    made.resize(count as usize * shape.channels * shape.inputs, 0);
                 }
-                done += piece.times as usize;
+                let end = piece.times.min(from + count - done);
+                if let Some(samples) = piece.samples {
+                    let samples = samples.times(from as usize..end as usize);
+                    let place = (done as usize, count as usize);
+                    values.fill(&samples, piece.start + from, place, &mut made)?;
+                }
+                done += end - from;
+                from = end;
+                if done == count {
+                    file.write(next, &made)?;
+                    (next, done) = (next + count, 0);
+                }
             }
-            file.write(next, &made)?;
-            next += count as u64;
+            bar.set(piece.start + piece.times);
         }
-        drop(pieces);
+        drop(source);
         drop(bar);
         let (writer, description) = file.finish();
         let description = description.quantised(values.quantised());

@@ -11,7 +11,7 @@ use corrust::{
     format::Recording,
     live::{Endpoints, Packets},
     photons::{self, CountShape},
-    run::Pieces,
+    run::{Reader, Source},
     simulate::Diffusion,
 };
 
@@ -118,9 +118,9 @@ impl Args {
                 Some(counts) => {
                     let block = ((8 << 20) / shape.bytes()).max(1);
                     let recording: Box<dyn Recording<CountShape>> = counts.recording;
-                    let mut pieces = Pieces::over(recording, block);
-                    while let Some(piece) = pieces.next_piece(u64::MAX)? {
-                        piece.samples.map_or(Ok(()), &mut send)?;
+                    let mut source = Reader::over(recording, block);
+                    while source.advance()? {
+                        source.piece().samples.map_or(Ok(()), &mut send)?;
                     }
                 }
                 None => send(&simulated)?,

@@ -1,53 +1,59 @@
 //! Samples that are judged on a GPU, on their way to plans there.
 
-use std::ops::Range;
-
 use corrust_host::{
     Result, Samples,
     kurtosis::{Stage, Sums},
-    samples::{Missing, Shape, missing_within},
+    samples::{Missing, Shape},
 };
 use ndarray::Array4;
 
 use super::{
-    blocks::Blocks,
     flagged::Tell,
-    pieces::{Pieces, Source},
+    source::{Head, Piece, Source, Wants},
 };
 
-/// Pieces that are brought to a GPU, put together in whole blocks of times, and judged there.
-struct Judged {
-    /// Before the pieces, whose memory it reads until it is gone.
+/// Samples in the memory of a GPU, where blocks of times are judged by their spectral kurtosis: flagged ones are missing, and
+/// zero. Samples reach the GPU once, for all plans there. Blocks are counted from the first time.
+pub struct Flag<'a> {
+    /// Before the source, whose memory it reads until it is gone.
     stage: Stage,
-    pieces: Pieces<'static>,
+    source: Box<dyn Source + 'a>,
     tell: Tell,
+    /// Times of the source's piece that are not on the stage, of which samples are the last.
+    rest: u64,
     /// Times of a long gap that have not been handed out.
     gap: u64,
     /// A stretch that is filled already: times of the gap before it, and its own.
     ahead: Option<(u64, usize)>,
+    /// The current piece, and the times of the stretch after it if it is a gap.
+    start: u64,
+    times: u64,
+    next: Option<u64>,
 }
 
-impl Pieces<'_> {
-    /// The samples of `pieces` in the memory of a GPU, where blocks of times are judged by their spectral kurtosis: flagged ones
-    /// are missing, and zero. Samples reach the GPU once, for all plans there. Blocks are counted from the first time.
+impl<'a> Flag<'a> {
+    /// Judges the samples of a source on the GPU of a stage.
     ///
     /// `tell` is given the sums of each stretch of times, and what is flagged, counted from its first time, before the samples
-    /// are handed on.
-    #[must_use]
-    pub fn judged(
-        pieces: Pieces<'static>,
+    /// are handed on. All of a recording is judged, whatever is [wanted](Source::begin).
+    pub fn over(
+        source: impl Source + 'a,
         stage: Stage,
         tell: impl FnMut(&Sums, &[Missing]) -> Result<()> + Send + 'static,
     ) -> Self {
-        let (shape, recorded, at_once) = (*stage.shape(), pieces.end(), stage.left());
-        let circularity = pieces.circularity().to_vec();
-        let judged = Judged { stage, pieces, tell: Box::new(tell), gap: 0, ahead: None };
-        Self::of(Source::Begun(Box::new(judged)), shape, recorded, at_once)
-            .with_circularity(circularity)
+        Self {
+            stage,
+            source: Box::new(source),
+            tell: Box::new(tell),
+            rest: 0,
+            gap: 0,
+            ahead: None,
+            start: 0,
+            times: 0,
+            next: None,
+        }
     }
-}
 
-impl Judged {
     /// Tells of so many times of a gap, whole blocks, whose sums are of nothing.
     fn pass(&mut self, gap: u64) -> Result<()> {
         let (times, Shape { channels, inputs, .. }) =
@@ -78,58 +84,90 @@ impl Judged {
                 self.gap -= lost;
                 continue;
             }
-            self.stage.settle()?;
-            match self.pieces.next_piece(self.stage.left() as u64)? {
-                None => break,
-                Some(piece) => match piece.samples {
-                    // SAFETY: a piece stays until the next one is asked for, before which the stage settles, and as long as
-                    // the pieces, which the stage is dropped before.
-                    Some(samples) => unsafe { self.stage.put_ahead(&samples)? },
-                    None => self.gap = piece.times,
-                },
+            if self.rest == 0 {
+                self.stage.settle()?;
+                if !self.source.advance()? {
+                    break;
+                }
+                self.rest = self.source.piece().times;
             }
+            let piece = self.source.piece();
+            let Some(samples) = piece.samples else {
+                self.gap = std::mem::take(&mut self.rest);
+                continue;
+            };
+            let from = (piece.times - self.rest) as usize;
+            let count = self.stage.left().min(self.rest as usize);
+            // SAFETY: the piece stays until the source advances, before which the stage settles, and as long as the source,
+            // which the stage is dropped before.
+            unsafe { self.stage.put_ahead(&samples.times(from..from + count))? };
+            self.rest -= count as u64;
         }
         Ok((passed, self.stage.times()))
     }
-}
 
-impl Blocks<Shape> for Judged {
-    fn next_block(&mut self) -> Result<Option<(u64, usize)>> {
+    /// Goes on to a stretch, judged, and the gap before it; how many times they have.
+    fn stretch(&mut self) -> Result<(u64, u64)> {
         let (passed, times) = match self.ahead.take() {
             Some(filled) => filled,
             None => self.fill()?,
         };
         self.pass(passed)?;
         if times == 0 {
-            return Ok((passed > 0).then_some((passed, 0)));
+            return Ok((passed, 0));
         }
         self.stage.close();
         // Of files the next samples come while these are judged and used; a stream may be long in coming.
-        if self.pieces.recorded() < u64::MAX {
+        if self.head().times.is_some() {
             self.ahead = Some(self.fill()?);
         }
         let (sums, flagged) = self.stage.judge()?;
         (self.tell)(&sums, &flagged)?;
-        Ok(Some((passed, times)))
+        Ok((passed, times as u64))
+    }
+}
+
+impl Source for Flag<'_> {
+    fn head(&self) -> &Head {
+        self.source.head()
     }
 
-    fn missing_within(&self, range: &Range<usize>) -> usize {
-        let gaps: Vec<Missing> = self.stage.view().gaps().collect();
-        missing_within(&gaps, range)
+    fn begin(&mut self, wants: &Wants) {
+        self.source.begin(&Wants { end: u64::MAX, ..*wants });
     }
 
-    fn view(&self, _: &Shape, range: Range<usize>) -> Samples<'_> {
-        self.stage.view().times(range)
+    fn advance(&mut self) -> Result<bool> {
+        self.start += std::mem::take(&mut self.times);
+        self.times = match self.next.take() {
+            Some(times) => times,
+            None => match self.stretch()? {
+                (0, times) => times,
+                (passed, times) => {
+                    self.next = Some(times);
+                    passed
+                }
+            },
+        };
+        Ok(self.times > 0)
+    }
+
+    fn piece(&self) -> Piece<Samples<'_>> {
+        let (start, times) = (self.start, self.times);
+        let samples = (times > 0 && self.next.is_none()).then(|| self.stage.view());
+        Piece { start, times, samples, host: None }
     }
 
     fn clipped(&self) -> Result<Vec<u64>> {
-        self.pieces.clipped()
+        self.source.clipped()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::{
+        ops::Range,
+        sync::{Arc, Mutex},
+    };
 
     use corrust_host::{
         Device, Encoding, Layout,
@@ -139,7 +177,7 @@ mod tests {
     use super::*;
     use crate::{
         formats::{Block, Recording},
-        run::Flagged,
+        run::{Flagged, Reader},
     };
 
     /// Numbers of 3 inputs and 2 channels, with a carrier in some, and a gap.
@@ -216,10 +254,11 @@ mod tests {
     /// Samples, bytes and whether they are missing, and what was told of blocks.
     type Found = (Vec<(u8, bool)>, Vec<(Vec<i64>, usize)>, usize);
 
-    fn found(mut pieces: Pieces<'_>, told: &Mutex<Vec<(Vec<i64>, usize)>>) -> Found {
+    fn found(mut source: impl Source, told: &Mutex<Vec<(Vec<i64>, usize)>>) -> Found {
         let gpu = Device::Sim.open().unwrap().unwrap();
         let (mut all, mut flagged) = (Vec::new(), 0);
-        while let Some(piece) = pieces.next_piece(u64::MAX).unwrap() {
+        while source.advance().unwrap() {
+            let piece = source.piece();
             let Some(samples) = piece.samples else {
                 all.extend(vec![(0, true); 6 * piece.times as usize]);
                 continue;
@@ -270,13 +309,13 @@ mod tests {
                 let plan = plan.device(Device::Cpu).build().unwrap();
                 let to = told();
                 let flagged = Flagged::over(Box::new(noise()), plan, judge()).tell(hear(&to));
-                let expected = found(Pieces::over(Box::new(flagged), 320), &to);
+                let expected = found(Reader::over(Box::new(flagged), 320), &to);
                 assert!(expected.2 > 32, "{layout} {gap:?}");
                 for (at_once, most) in [(320, 320), (7, 64), (50, 96), (1003, 32), (33, 2000)] {
                     let to = told();
                     let stage = Stage::new(&gpu, shape, judge(), 32, most).unwrap();
-                    let pieces = Pieces::over(Box::new(noise()), at_once);
-                    let ours = found(Pieces::judged(pieces, stage, hear(&to)), &to);
+                    let reader = Reader::over(Box::new(noise()), at_once);
+                    let ours = found(Flag::over(reader, stage, hear(&to)), &to);
                     assert!(ours.0 == expected.0, "{layout} {gap:?} {at_once} {most}");
                     assert!(ours.1 == expected.1, "{layout} {gap:?} {at_once} {most}");
                 }

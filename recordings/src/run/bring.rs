@@ -1,0 +1,98 @@
+//! The way to a GPU of samples for several products, and of spectra to the host.
+
+use std::sync::Arc;
+
+use corrust_host::{
+    Layout, Result, Samples,
+    device::{Buffer, Gpu, Stream},
+    samples::{Memory, Missing, Strides},
+};
+
+use super::source::{Head, Piece, Source, Wants};
+
+/// Samples that are brought to a GPU once, for all products there; and to the host where one wants them there.
+pub struct Bring<'a> {
+    source: Box<dyn Source + 'a>,
+    gpu: Arc<dyn Gpu>,
+    buffer: Buffer,
+    /// Samples of a GPU in host memory, if they are wanted there.
+    host: Option<Vec<u8>>,
+    missing: Vec<Missing>,
+}
+
+impl<'a> Bring<'a> {
+    /// Brings samples of `source` to a GPU; those that are there already stay.
+    ///
+    /// # Errors
+    /// The device's own.
+    pub fn to(gpu: &Arc<dyn Gpu>, source: impl Source + 'a) -> Result<Self> {
+        let buffer = Buffer::new(gpu, 0)?;
+        let (gpu, source) = (gpu.clone(), Box::new(source));
+        Ok(Self { source, gpu, buffer, host: None, missing: Vec::new() })
+    }
+}
+
+impl Source for Bring<'_> {
+    fn head(&self) -> &Head {
+        self.source.head()
+    }
+
+    fn begin(&mut self, wants: &Wants) {
+        self.host = wants.host.then(Vec::new);
+        self.source.begin(wants);
+    }
+
+    fn advance(&mut self) -> Result<bool> {
+        if !self.source.advance()? {
+            return Ok(false);
+        }
+        let Some(samples) = self.source.piece().samples else { return Ok(true) };
+        self.missing.clear();
+        self.missing.extend(samples.gaps());
+        match (samples.memory(), &mut self.host) {
+            (Memory::Host(bytes), _) => {
+                self.buffer.reserve(bytes.len())?;
+                self.buffer.upload(Stream::default(), bytes)?;
+            }
+            (Memory::Device(_), Some(host)) => {
+                *host = samples.gather_from(&self.gpu, layout(&samples))?;
+            }
+            (Memory::Device(_), None) => {}
+        }
+        Ok(true)
+    }
+
+    fn piece(&self) -> Piece<Samples<'_>> {
+        let piece = self.source.piece();
+        let Some(found) = piece.samples else { return piece };
+        match (found.memory(), &self.host) {
+            (Memory::Host(bytes), _) => {
+                let slice = self.buffer.slice().part(0..bytes.len());
+                let near =
+                    Samples::strided(slice, found.element(), found.extents(), found.strides())
+                        .expect("samples lie as they do in host memory");
+                let near = match found.is_zeroed() {
+                    true => near.missing_zeroed(&self.missing),
+                    false => near.missing(&self.missing),
+                };
+                Piece { samples: Some(near), ..piece }
+            }
+            (Memory::Device(_), Some(host)) => {
+                let (extents, layout) = (found.extents(), layout(&found));
+                let host = Samples::dense(host[..].into(), found.element(), layout, extents);
+                Piece { host: Some(host.missing(&self.missing)), ..piece }
+            }
+            (Memory::Device(_), None) => piece,
+        }
+    }
+
+    fn clipped(&self) -> Result<Vec<u64>> {
+        self.source.clipped()
+    }
+}
+
+/// The order of samples whose times lie beside each other, or not.
+pub(super) fn layout(samples: &Samples<'_>) -> Layout {
+    let Strides { time, input, .. } = samples.strides();
+    if time < input { Layout::Cnt } else { Layout::Tcn }
+}

@@ -1,0 +1,162 @@
+//! The loop: a source, and the products that are made of it.
+
+use std::time::{Duration, Instant};
+
+use corrust_host::{Error, Result, samples::Shape};
+
+use super::source::{Head, Piece, Recorded, Source, Wants};
+
+/// How far the work on a recording has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Times that are done, missing ones included.
+    pub done: u64,
+    /// Times to do.
+    pub times: u64,
+}
+
+/// Something that is made of a stream's samples, in the order of their times.
+pub trait Product<S: Recorded = Shape> {
+    /// Says what it wants of a stream, before anything is read.
+    ///
+    /// # Errors
+    /// The product's own: no product is made then.
+    fn begin(&mut self, _head: &Head<S>) -> Result<Wants> {
+        Ok(Wants::default())
+    }
+
+    /// Takes the next times. Host memory has been read when it returns; work on a GPU's memory goes in the order of its stream.
+    ///
+    /// # Errors
+    /// The product's own, with which it ends.
+    fn take(&mut self, piece: &Piece<S::View<'_>>) -> Result<()>;
+
+    /// Completes it when all times have been taken.
+    ///
+    /// # Errors
+    /// The product's own.
+    fn finish(&mut self) -> Result<()>;
+}
+
+/// A product that is being made.
+struct Running<'a, S: Recorded> {
+    name: String,
+    product: Box<dyn Product<S> + 'a>,
+    /// How long the host was at work on it.
+    took: Duration,
+}
+
+/// Makes products of one source: every sample is read once, and reaches the GPU once, where it is
+/// [brought](crate::run::Bring) there.
+///
+/// ```
+/// use corrust_host::{Correlator, Device, Encoding, Layout, Result, samples::Shape};
+/// use corrust_recordings::{
+///     formats::Recording,
+///     run::{Reader, Run, Visibilities},
+/// };
+///
+/// /// Dumps of 1024 and of 64 times.
+/// fn slow_and_fast(recording: Box<dyn Recording>) -> Result<[usize; 2]> {
+///     let Shape { inputs, channels, encoding, layout } = recording.shape();
+///     let plan = || {
+///         let builder = Correlator::builder(inputs, channels).encoding(encoding).layout(layout);
+///         builder.device(Device::Cpu).build()
+///     };
+///     let (mut slow, mut fast) = (0, 0);
+///     let mut run = Run::over(Reader::over(recording, 4096));
+///     run.add("slow", Visibilities::new(plan()?, 0..channels, Some(1024), |_| {
+///         slow += 1;
+///         Ok(())
+///     }));
+///     run.add("fast", Visibilities::new(plan()?, 0..channels, Some(64), |_| {
+///         fast += 1;
+///         Ok(())
+///     }));
+///     let done = run.go(|_, _| {})?;
+///     assert!(done.faults.is_empty());
+///     Ok([slow, fast])
+/// }
+/// ```
+pub struct Run<'a, S: Recorded = Shape> {
+    source: Box<dyn Source<S> + 'a>,
+    running: Vec<Running<'a, S>>,
+    progress: Option<Box<dyn FnMut(u64) + 'a>>,
+}
+
+/// What a run has done.
+#[derive(Debug)]
+pub struct Done {
+    /// Times that were handed out.
+    pub times: u64,
+    /// Products that ended before the others, and why.
+    pub faults: Vec<(String, Error)>,
+    /// How long the host was at work on each of the others: which of them a stream that comes too fast waited for.
+    pub took: Vec<(String, Duration)>,
+    /// Samples of each input that an F-engine clipped; none without one.
+    pub clipped: Vec<u64>,
+}
+
+impl<'a, S: Recorded> Run<'a, S> {
+    /// A run without products.
+    pub fn over(source: impl Source<S> + 'a) -> Self {
+        Self { source: Box::new(source), running: Vec::new(), progress: None }
+    }
+
+    /// Calls `tell` after every piece with the number of times that are done.
+    #[must_use]
+    pub fn progress(self, tell: impl FnMut(u64) + 'a) -> Self {
+        Self { progress: Some(Box::new(tell)), ..self }
+    }
+
+    /// Adds a product.
+    pub fn add(&mut self, name: impl Into<String>, product: impl Product<S> + 'a) {
+        let (name, product) = (name.into(), Box::new(product));
+        self.running.push(Running { name, product, took: Duration::ZERO });
+    }
+
+    /// Makes all products. One that fails ends alone: `tell` hears of it at once, and it is returned at the end.
+    ///
+    /// # Errors
+    /// As for [`Source::advance`] and [`Product::begin`]; [`Error::Invalid`] without a product.
+    pub fn go(self, mut tell: impl FnMut(&str, &Error)) -> Result<Done> {
+        let Self { mut source, mut running, mut progress } = self;
+        let wants = running.iter_mut().map(|each| each.product.begin(source.head()));
+        let wants = wants.collect::<Result<Vec<_>>>()?.into_iter().reduce(Wants::and);
+        source.begin(&wants.ok_or_else(|| {
+            Error::invalid("an observation without products: expected at least one")
+        })?);
+        let mut faults: Vec<(String, Error)> = Vec::new();
+        let mut ended = |running: &mut Vec<Running<'_, S>>, results: Vec<Result<()>>| {
+            let mut results = results.into_iter();
+            running.retain(|each| match results.next() {
+                Some(Err(error)) => {
+                    tell(&each.name, &error);
+                    faults.push((each.name.clone(), error));
+                    false
+                }
+                _ => true,
+            });
+        };
+        let mut times = 0;
+        while !running.is_empty() && source.advance()? {
+            let piece = source.piece();
+            let take = |each: &mut Running<'_, S>| {
+                let start = Instant::now();
+                let result = each.product.take(&piece);
+                each.took += start.elapsed();
+                result
+            };
+            let results = running.iter_mut().map(take).collect();
+            times = piece.start + piece.times;
+            ended(&mut running, results);
+            if let Some(tell) = &mut progress {
+                tell(times);
+            }
+        }
+        let results = running.iter_mut().map(|each| each.product.finish()).collect();
+        ended(&mut running, results);
+        let took = running.into_iter().map(|each| (each.name, each.took)).collect();
+        Ok(Done { times, faults, took, clipped: source.clipped()? })
+    }
+}

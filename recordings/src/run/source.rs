@@ -1,0 +1,224 @@
+//! Sources of samples: recordings, streams, and steps over other sources.
+
+use std::ops::Range;
+
+use corrust_host::{
+    Result, Samples,
+    samples::{CountShape, Missing, RawSamples, RawShape, Shape, missing_within},
+};
+
+use crate::formats::{Block, Recording};
+
+/// Facts of a stream of samples.
+#[derive(Clone, Debug)]
+pub struct Head<S = Shape> {
+    /// Shape of the samples.
+    pub shape: S,
+    /// Number of times; [`None`] of a stream that shows only at its end how long it is.
+    pub times: Option<u64>,
+    /// Noise of the channels, as [`Recording::circularity`] has it.
+    pub circularity: Vec<f64>,
+}
+
+impl<S> Head<S> {
+    /// Facts of a recording.
+    pub fn of(recording: &dyn Recording<S>) -> Self {
+        let times = recording.times();
+        Self {
+            shape: recording.shape(),
+            times: (times < u64::MAX).then_some(times),
+            circularity: recording.circularity(),
+        }
+    }
+}
+
+/// Consecutive times of a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<View> {
+    /// The first of them, counted from the stream's first.
+    pub start: u64,
+    /// How many they are.
+    pub times: u64,
+    /// The samples, with what is missing, in the memory of a GPU if they were made or [brought](crate::run::Bring) there;
+    /// [`None`] within a long gap: all are missing, and nothing is to be computed.
+    pub samples: Option<View>,
+    /// The same in host memory, where they are there.
+    pub host: Option<View>,
+}
+
+impl Piece<Samples<'_>> {
+    /// Number of missing times; of spectra and of bits, of times that some input misses.
+    pub fn missing(&self) -> u64 {
+        let Some(samples) = &self.samples else { return self.times };
+        let gaps: Vec<Missing> = samples.gaps().collect();
+        missing_within(&gaps, &(0..samples.extents().times)) as u64
+    }
+}
+
+/// What is asked of a stream before anything is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wants {
+    /// Times that are read, from the first on; all where there are fewer.
+    pub end: u64,
+    /// Whether samples are wanted in host memory, wherever else they are.
+    pub host: bool,
+}
+
+impl Default for Wants {
+    /// All times.
+    fn default() -> Self {
+        Self { end: u64::MAX, host: false }
+    }
+}
+
+impl Wants {
+    /// Returns what two users of a stream want.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { end: self.end.max(other.end), host: self.host || other.host }
+    }
+}
+
+/// Source of samples, piece by piece: a [recording](crate::run::Reader), or a step over another source.
+///
+/// One piece is out at a time. Its host memory may be used again when the source advances; memory of a GPU in the order of
+/// the piece's own [stream](corrust_host::device::DeviceSlice::stream).
+pub trait Source<S: Recorded = Shape>: Send {
+    /// Facts of the stream.
+    fn head(&self) -> &Head<S>;
+
+    /// Tells what is wanted before the first piece; without it, all times are.
+    fn begin(&mut self, wants: &Wants);
+
+    /// Goes on to the next piece, and returns whether there is one.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`](corrust_host::Error::Invalid) when a recording ends before its last time; as for
+    /// [`Recording::read_block`]; a step's own. Nothing comes after an error.
+    fn advance(&mut self) -> Result<bool>;
+
+    /// The current piece, as often as it is asked for; none of its times before the first.
+    fn piece(&self) -> Piece<S::View<'_>>;
+
+    /// Samples of each input that an F-engine has clipped so far; none without one.
+    ///
+    /// # Errors
+    /// The device's own.
+    fn clipped(&self) -> Result<Vec<u64>> {
+        Ok(Vec::new())
+    }
+}
+
+impl<S: Recorded, T: Source<S> + ?Sized> Source<S> for Box<T> {
+    fn head(&self) -> &Head<S> {
+        (**self).head()
+    }
+
+    fn begin(&mut self, wants: &Wants) {
+        (**self).begin(wants);
+    }
+
+    fn advance(&mut self) -> Result<bool> {
+        (**self).advance()
+    }
+
+    fn piece(&self) -> Piece<S::View<'_>> {
+        (**self).piece()
+    }
+
+    fn clipped(&self) -> Result<Vec<u64>> {
+        (**self).clipped()
+    }
+}
+
+/// Samples of a gap, for what has to see some of it.
+pub(super) struct Silence<S> {
+    shape: S,
+    block: Block,
+}
+
+impl<S: Recorded> Silence<S> {
+    pub fn new(shape: S) -> Self {
+        Self { shape, block: Block::new() }
+    }
+
+    /// Makes room for so many times.
+    pub fn reserve(&mut self, times: usize) -> Result<()> {
+        if self.block.times < times {
+            self.block = self.shape.nothing(times)?;
+        }
+        Ok(())
+    }
+
+    /// The first `times` of those that there is room for, all missing.
+    pub fn view(&self, times: usize) -> S::View<'_> {
+        self.shape.view(&self.block, 0..times)
+    }
+}
+
+/// Kind of samples that can be read piece by piece: voltages of channels ([`Shape`]), raw ones
+/// ([`RawShape`]), counts of photons ([`CountShape`]).
+pub trait Recorded: Copy + Send + 'static {
+    /// Some times of a block.
+    type View<'a>: Copy;
+
+    /// Times that are stored together: more than 1 of bits.
+    fn word(&self) -> u64 {
+        1
+    }
+
+    /// The samples in `range` of a block.
+    fn view<'a>(&self, block: &'a Block, range: Range<usize>) -> Self::View<'a>;
+
+    /// A block of `times` times, all missing.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](corrust_host::Error::OutOfMemory).
+    fn nothing(&self, times: usize) -> Result<Block>;
+}
+
+impl Recorded for Shape {
+    type View<'a> = Samples<'a>;
+
+    fn word(&self) -> u64 {
+        self.encoding.times() as u64
+    }
+
+    fn view<'a>(&self, block: &'a Block, range: Range<usize>) -> Samples<'a> {
+        block.view(self).times(range)
+    }
+
+    fn nothing(&self, times: usize) -> Result<Block> {
+        Block::missing(self, times)
+    }
+}
+
+impl Recorded for RawShape {
+    type View<'a> = RawSamples<'a>;
+
+    fn view<'a>(&self, block: &'a Block, range: Range<usize>) -> RawSamples<'a> {
+        block.raw(self).times(range)
+    }
+
+    fn nothing(&self, times: usize) -> Result<Block> {
+        let mut block = Block::new();
+        block.reset_bytes(self.bytes(times), times)?;
+        block.missing.push(Missing::times(0..times));
+        Ok(block)
+    }
+}
+
+impl Recorded for CountShape {
+    /// Counts `[instant][sensor]`; of two bytes the low one comes first.
+    type View<'a> = &'a [u8];
+
+    fn view<'a>(&self, block: &'a Block, range: Range<usize>) -> &'a [u8] {
+        &block.samples[range.start * self.bytes()..range.end * self.bytes()]
+    }
+
+    fn nothing(&self, times: usize) -> Result<Block> {
+        let mut block = Block::new();
+        block.fill_counts(*self, times, |_| Ok(()))?;
+        Ok(block)
+    }
+}
