@@ -207,8 +207,11 @@ impl Args {
 fn draw_curves(input: &Path, output: &Path) -> Result<()> {
     let mut table = Table::read(input)?;
     // The mean is the first.
-    let own = table.curves.split_off(1);
-    let drawn = if own.len() > COLOURS.len() { table.curves } else { own };
+    let own = table.curves.split_off(usize::from(table.mean));
+    let drawn = match own.len() > COLOURS.len() {
+        true if table.mean => table.curves,
+        _ => own.into_iter().take(COLOURS.len()).collect(),
+    };
     let named = drawn.into_iter().map(|(name, curve)| (name.replace('_', " "), curve));
     let curves_drawn: Vec<(String, Curve)> = named.collect();
     let lags = table.lags.iter().copied().filter(|lag| *lag > 0.0);
