@@ -93,8 +93,11 @@ fn sin(mode: &str, curves: &[usize]) -> String {
     )
 }
 
-/// Files with the names and numbers of their curves.
-fn files() -> Vec<(&'static str, String, Vec<(&'static str, usize)>)> {
+/// A file's name, its text, and the names and numbers of its curves.
+type Made = (&'static str, String, Vec<(&'static str, usize)>);
+
+/// Files of every kind.
+fn files() -> Vec<Made> {
     let two = |text: String| format!("# tau [s]\tg\nlag,g\n{}", text.replace('\t', ", "));
     vec![
         ("two.csv", two(rows("", 1.0, 0.0, &[2])), vec![("curve", 2)]),

@@ -588,7 +588,7 @@ fn what_is_excluded_does_not_count() {
     assert!((1..=3).contains(&bright), "{bright} bins");
     let expected = |sensors: usize, rows: &[&[u16]]| -> Vec<u16> {
         let row = |(row, &counts): (&&[u16], &bool)| match counts {
-            true => [row, &[1]].concat(),
+            true => [&row[..], &[1]].concat(),
             false => vec![0; sensors + 1],
         };
         rows.iter().zip(&counts).flat_map(row).collect()
