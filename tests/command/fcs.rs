@@ -590,7 +590,7 @@ fn stretches_that_are_left_out_have_no_part_in_a_curve() {
         );
         assert!(
             said.contains("autocorrelated 1 sensor")
-                && said.contains("left out 0.0002 s of 0.002 s"),
+                && said.contains("left out 0.000200 s of 0.00200 s"),
             "{said}"
         );
         assert!(

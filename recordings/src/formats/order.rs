@@ -1,11 +1,12 @@
 //! Order of photons in time.
 
-/// Times of the photons so far. Each comes in order, or late by one photon: only the one with the latest time was before its turn.
+/// Times of the photons so far. Each comes in order, or late by one photon: of those before it only the last one, which was in order,
+/// has a later time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Order {
-    /// The latest time, and the latest one besides.
+    /// The latest time, and the earliest that the next photon may have.
     last: u64,
-    before: u64,
+    earliest: u64,
     /// Photons that came late.
     late: u64,
 }
@@ -19,13 +20,13 @@ impl Order {
     #[inline(always)]
     pub fn take(&mut self, time: u64) -> Option<bool> {
         if time >= self.last {
-            (self.before, self.last) = (self.last, time);
+            (self.earliest, self.last) = (self.last, time);
             return Some(false);
         }
-        if time < self.before {
+        if time < self.earliest {
             return None;
         }
-        (self.before, self.late) = (time, self.late + 1);
+        (self.earliest, self.late) = (self.last, self.late + 1);
         Some(true)
     }
 
@@ -52,7 +53,8 @@ mod tests {
             all.map(|_| order.late())
         };
         assert_eq!(taken(&[1, 2, 2, 3]), Some(0));
-        assert_eq!(taken(&[1, 10, 5, 6, 12]), Some(2));
+        assert_eq!(taken(&[1, 10, 5, 10, 12]), Some(1));
+        assert_eq!(taken(&[1, 10, 5, 6, 12]), None);
         assert_eq!(taken(&[2, 1, 4, 3, 6, 5]), Some(3));
         assert_eq!(taken(&[1, 8, 9, 7]), None);
         assert_eq!(taken(&[1, 10, 6, 5]), None);
