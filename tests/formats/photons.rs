@@ -485,7 +485,7 @@ fn photons_late_by_one_are_put_in_order() {
     // Counts are often int64, too: a unit says that these are times.
     let path = folder.path().join("times.npy");
     let signed: Vec<i64> = times.iter().map(|&time| time as i64).collect();
-    write_array(&path, Dtype::Int64, &signed);
+    write_array(&path, &signed);
     let options = Options { dwell: Some(1e-6), unit: Some(1e-9), ..Options::default() };
     for step in [1, 1000] {
         let counts = open(&[&path], &options).unwrap();
@@ -493,17 +493,15 @@ fn photons_late_by_one_are_put_in_order() {
         assert!(read(counts, step).unwrap() == expected(&records, &[0], ALL, 1000));
         assert!((late - 1..=late).contains(&counted.load(Relaxed)));
     }
-    write_array(&path, Dtype::Int64, &[3_i64, -5, 7, 2_000_000]);
+    write_array(&path, &[3_i64, -5, 7, 2_000_000]);
     assert!(refusal(&path, &options).contains("arrival time -5 of photon 1: expected times of 0"));
-    write_array(&path, Dtype::Uint32, &[3_u32, 5]);
+    write_array(&path, &[3_u32, 5]);
     let said = refusal(&path, &options);
     assert!(said.contains("no arrival times (uint64 or int64, [photon])"), "{said}");
 }
 
-fn write_array<T: bytemuck::Pod>(path: &Path, dtype: Dtype, values: &[T]) {
-    let mut writer = Writer::with_shape(path, dtype, &[values.len()]).unwrap();
-    writer.write_at(0, bytemuck::cast_slice(values)).unwrap();
-    writer.finish().unwrap();
+fn write_array<T: ndarray_npy::WritableElement + Clone>(path: &Path, values: &[T]) {
+    ndarray_npy::write_npy(path, &ndarray::Array1::from(values.to_vec())).unwrap();
 }
 
 /// Counts are whole numbers of any type, within 16 bits; NaN leaves its instant out.
@@ -514,28 +512,28 @@ fn counts_of_every_type_are_read() {
     let counts: Vec<u8> = (0_u64..70_001).map(|at| (at * at % 97) as u8).collect();
     let wide: Vec<u16> = counts.iter().map(|&count| count.into()).collect();
     macro_rules! same {
-        ($($dtype:ident $number:ty),*) => {$(
+        ($($number:ty),*) => {$(
             let of_type: Vec<$number> = counts.iter().map(|&count| count as $number).collect();
-            write_array(&path, Dtype::$dtype, &of_type);
+            write_array(&path, &of_type);
             let opened = open(&[&path], &Options::default()).unwrap();
             assert!(!opened.masked && !opened.photons);
-            assert!(read(opened, 9999).unwrap() == wide, stringify!($dtype));
+            assert!(read(opened, 9999).unwrap() == wide, stringify!($number));
         )*};
     }
-    same!(Int8 i8, Uint16 u16, Int16 i16, Int32 i32, Uint32 u32, Int64 i64, Float32 f32, Float64 f64);
+    same!(i8, u16, i16, i32, u32, i64, f32, f64);
     let says = |expected: &str| {
         let said = refusal(&path, &Options::default());
         assert!(said.contains(expected), "{said}: expected {expected}");
     };
-    write_array(&path, Dtype::Uint32, &[0_u32, 65_535, 65_536]);
+    write_array(&path, &[0_u32, 65_535, 65_536]);
     says("count 65536 of sensor 0 at instant 2: expected whole numbers of 0 to 65535");
-    write_array(&path, Dtype::Int64, &[3_i64, 1 << 40]);
+    write_array(&path, &[3_i64, 1 << 40]);
     says("expected whole numbers of 0 to 65535, or --unit, as in --unit 1ns, for arrival times");
-    write_array(&path, Dtype::Int16, &[3_i16, -1]);
+    write_array(&path, &[3_i16, -1]);
     says("count -1 of sensor 0 at instant 1");
-    write_array(&path, Dtype::Float32, &[3.0_f32, 0.5]);
+    write_array(&path, &[3.0_f32, 0.5]);
     says("count 0.5 of sensor 0 at instant 1");
-    write_array(&path, Dtype::Complex64, &[[3.0_f32, 0.5]]);
+    write_array(&path, &[true, false]);
     says(
         "expected counts of type uint8, uint16, uint32, uint64, int8, int16, int32, int64, float32 or float64",
     );
@@ -544,7 +542,7 @@ fn counts_of_every_type_are_read() {
     for at in [0, 1, 2000, 40_000, 70_000] {
         floats[at] = f64::NAN;
     }
-    write_array(&path, Dtype::Float64, &floats);
+    write_array(&path, &floats);
     let opened = open(&[&path], &Options::default()).unwrap();
     assert!(opened.masked && opened.sensors == ["sensor 0", "mask"]);
     let expected: Vec<u16> = floats
