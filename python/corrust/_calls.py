@@ -303,8 +303,8 @@ def channelise(
     )
 
 
-def _counts(a: Any) -> npt.NDArray[np.uint8]:
-    """Return a trace as bytes, which hold it exactly."""
+def _counts(a: Any) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8] | None]:
+    """Return a trace as bytes, which hold it exactly, NaN as 0; and 1 where it has counts, if some are NaN."""
     if np.ma.is_masked(a):
         raise ValueError("a is a masked array of which some counts are masked: expected a plain array of all counts")
     trace = np.asarray(a)
@@ -313,7 +313,13 @@ def _counts(a: Any) -> npt.NDArray[np.uint8]:
     if trace.dtype.kind not in "biuf":
         raise TypeError(f"a of {trace.dtype}: expected counts")
     if trace.dtype == np.uint8:
-        return trace
+        return trace, None
+    there = None
+    if trace.dtype.kind == "f" and np.isnan(trace).any():
+        there = np.isfinite(trace).astype(np.uint8)
+        trace = np.where(np.isnan(trace), 0, trace)
+        if not there.any():
+            raise ValueError("a of NaN alone: expected counts")
     with np.errstate(invalid="ignore"):
         counts = trace.astype(np.uint8)
     wrong = np.flatnonzero(counts != trace)
@@ -321,7 +327,7 @@ def _counts(a: Any) -> npt.NDArray[np.uint8]:
         raise ValueError(
             f"a has {trace[wrong[0]]} at index {wrong[0]}: expected counts, whole numbers from 0 to 255"
         )
-    return counts
+    return counts, there
 
 
 def autocorrelate(
@@ -344,7 +350,8 @@ def autocorrelate(
     Parameters
     ----------
     a : array, one axis
-        Counts, whole numbers from 0 to 255 in an array of any real type, at least ``2 * m``.
+        Counts, whole numbers from 0 to 255 in an array of any real type, at least ``2 * m``. NaN leaves a count out: sums are
+        over the products that are left, ``count`` of them, and the mean is that of what is left.
     m : int
         Points of the first octave; half as many in those after it. Even.
     deltat : float
@@ -389,13 +396,18 @@ def autocorrelate(
         even = (m // 2 + 1) * 2
         warnings.warn(f"m={m} is odd: {even} is taken", stacklevel=2)
         m = even
-    trace = _counts(a)
+    trace, there = _counts(a)
     length = len(trace)
     if m < 2 or length < 2 * m:
         raise ValueError(f"m={m} of a trace of {length} counts: expected 2 to {length // 2}")
     octaves = int(np.floor(np.log2(length / m)))
-    with Autocorrelator(1, groups=octaves + 1, lags=m, scheme="classic", device=device) as plan:
-        plan.accumulate(trace)
+    masked = there is not None
+    # Counts beside what is there of them, and both of these both ways.
+    pairs = [(0, 0), (0, 1), (1, 0), (1, 1)] if masked else None
+    with Autocorrelator(
+        1 + masked, groups=octaves + 1, lags=m, scheme="classic", pairs=pairs, device=device
+    ) as plan:
+        plan.accumulate(trace if there is None else np.stack([trace, there], axis=1))
         sums = plan.snapshot()
 
     # Products that there are: an octave of m/2 points ends where bins are fewer than lags.
@@ -410,15 +422,21 @@ def autocorrelate(
     # A bin is a mean of 2**k counts there, their sum here.
     scale = 4.0 ** sums.groups.astype(np.float64)[kept]
     products = sums.curve_products[0][kept].astype(np.float64) / scale
-    counts, bins = counts[kept].astype(np.float64), bins[kept]
-    if normalize:
-        mean = trace.mean(dtype=np.float64)
-        if mean == 0:
-            raise ValueError("a of zeros alone: expected counts to normalize by")
+    bins, whole = bins[kept], counts[kept].astype(np.float64)
+    if masked:
+        by_mask = sums.curve_products[1:, kept].astype(np.float64) / scale
+        edges, counts = by_mask[0] + by_mask[1], by_mask[2]
+    else:
         edges = (sums.direct[0][kept] + sums.delayed[0][kept]).astype(np.float64) / np.sqrt(scale)
-        products = (products - mean * edges + counts * mean**2) / (mean**2 * counts)
-    elif not ret_sum:
-        products *= length / bins
+        counts = whole
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if normalize:
+            mean = trace.sum(dtype=np.float64) / (length if there is None else there.sum())
+            if mean == 0:
+                raise ValueError("a of zeros alone: expected counts to normalize by")
+            products = (products - mean * edges + counts * mean**2) / (mean**2 * counts)
+        elif not ret_sum:
+            products *= length / bins * (whole / counts)
     kind = np.dtype(dtype) if dtype is not None else np.asarray(a).dtype
     result = np.stack([sums.lags[kept] * deltat, products], axis=1)
     result = result.astype(kind if kind.kind == "f" else np.float64)

@@ -37,6 +37,7 @@ __all__ = [
     "WeightedAutocorrelator",
     "pair_correlation",
     "fit",
+    "read_curves",
     "brightness_maps",
     "spatial_correlation",
     "fit_rics",
@@ -485,6 +486,10 @@ class Photons:
     def names(self) -> list[str]: ...
     @property
     def microtime(self) -> float | None: ...
+    @property
+    def masked(self) -> bool: ...
+    @property
+    def late(self) -> int: ...
     # Instants, times of each sensor, and their microtimes if asked for.
     def read_times(
         self, instants: int | None = None, microtimes: bool = False
@@ -500,6 +505,8 @@ def open_photons(
     channels: Sequence[int] | None = None,
     gates: Sequence[tuple[float, float]] | None = None,
     between_markers: tuple[int, int] | None = None,
+    exclude: Sequence[tuple[float, float]] | None = None,
+    bursts: tuple[float, float] | None = None,
     start: float | None = None,
     unit: float | None = None,
     spot: int | None = None,
@@ -521,6 +528,7 @@ def fit(
     bounds: Mapping[str, tuple[float, float]] | None = None,
     range: tuple[float, float] | None = None,
 ) -> dict[str, Any]: ...
+def read_curves(path: str | PathLike[str]) -> dict[str, tuple[Any, Any, Any]]: ...
 def brightness_maps(
     stack: Any, *, gain: float = 1.0, dark: float = 0.0, dark_variance: float = 0.0
 ) -> Any: ...

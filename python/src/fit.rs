@@ -1,10 +1,11 @@
 //! `corrust.fit`.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, path::PathBuf};
 
 use corrust::{
     autocorrelate::Curve,
     fit::{Fit, Measured, Model, State, Uncertainties},
+    format::curves,
 };
 use ndarray::Array2;
 use numpy::IntoPyArray;
@@ -147,5 +148,29 @@ pub fn fit<'py>(
     found.set_item("residuals", fitted.residuals[0].clone().into_pyarray(py))?;
     found.set_item("model", there.into_pyarray(py))?;
     found.set_item("covariance", fitted.covariance.into_pyarray(py))?;
+    Ok(found)
+}
+
+/// Reads correlation curves of other programs, for `fit`.
+///
+/// Parameters
+/// ----------
+/// path : path
+///     Text of lag in seconds, ``g`` and, if it is known, standard error; or a file of ALV (``.asc``), Zeiss ConfoCor (``.fcs``) or
+///     Correlator.com (``.sin``).
+///
+/// Returns
+/// -------
+/// dict
+///     For each curve's name ``(tau, g, sigma)``, float64 ``[point]``: lags in seconds, ``g``, 1 where there is no correlation, and
+///     standard errors, or None.
+#[pyfunction]
+pub fn read_curves<'py>(py: Python<'py>, path: PathBuf) -> PyResult<Bound<'py, PyDict>> {
+    let curves = py.detach(|| curves::read(&path)).map_err(Fault::from)?;
+    let found = PyDict::new(py);
+    for (name, Curve { lags, values, errors }) in curves {
+        let sigma = (!errors.is_empty()).then(|| errors.into_pyarray(py));
+        found.set_item(name, (lags.into_pyarray(py), values.into_pyarray(py), sigma))?;
+    }
     Ok(found)
 }

@@ -98,6 +98,7 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(photons::open_photons, module)?)?;
     module.add_function(wrap_pyfunction!(photons::lifetime_weights, module)?)?;
     module.add_function(wrap_pyfunction!(fit::fit, module)?)?;
+    module.add_function(wrap_pyfunction!(fit::read_curves, module)?)?;
     module.add_function(wrap_pyfunction!(images::brightness_maps, module)?)?;
     module.add_function(wrap_pyfunction!(images::spatial_correlation, module)?)?;
     module.add_function(wrap_pyfunction!(images::fit_rics, module)?)?;

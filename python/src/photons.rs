@@ -2,13 +2,16 @@
 
 use std::{
     path::PathBuf,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use corrust::{
     autocorrelate::MOST_INSTANTS,
     format::Block,
-    photons::{self, Arrived, CountShape, Gate, Options, Photons as Inner},
+    photons::{self, Arrived, Bursts, CountShape, Gate, Options, Photons as Inner},
 };
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -36,6 +39,10 @@ pub struct Photons {
     /// Seconds of a unit of microtimes; None where there are none.
     #[pyo3(get)]
     microtime: Option<f64>,
+    /// Whether the last sensor is a mask: 1 in each instant that counts, 0 elsewhere.
+    #[pyo3(get)]
+    masked: bool,
+    late: Arc<AtomicU64>,
 }
 
 /// Opens photons that were timed one by one, or counts.
@@ -43,8 +50,9 @@ pub struct Photons {
 /// Parameters
 /// ----------
 /// paths : path or sequence of paths
-///     A PTU, PT2, PT3, HT2, HT3, SPC or Photon-HDF5 file; a NumPy file of counts, uint8 or uint16 ``[instant][sensor]``, or an HDF5 file of them (dataset
-///     ``data``); or NumPy files of arrival times, uint64 ``[photon]``, one for each channel.
+///     A PTU, PT2, PT3, HT2, HT3, SPC or Photon-HDF5 file; a NumPy file of counts, whole numbers of 0 to 65535 of any type
+///     ``[instant][sensor]``, of which NaN in a floating one leaves its instant out, or an HDF5 file of them (dataset ``data``, uint8 or
+///     uint16); or NumPy files of arrival times, uint64 or int64 ``[photon]``, one for each channel.
 /// dwell : float
 ///     Seconds of an instant, rounded to whole units of the file; ``Photons.dwell`` is the result.
 /// channels : sequence of int, optional
@@ -54,7 +62,11 @@ pub struct Photons {
 ///     Stretches of microtimes in seconds; each channel has a sensor for each of them.
 /// between_markers : (int, int), optional
 ///     Numbers of two markers, 1 to 4: photons count in whole instants after the first and before the next of the second one. A
-///     last sensor then has 1 in each such instant; dividing a curve by that sensor's takes the gaps out of it.
+///     last sensor, the mask, then has 1 in each such instant; dividing a curve by that sensor's takes the gaps out of it.
+/// exclude : sequence of (float, float), optional
+///     Stretches of seconds since the first instant that do not count; the last sensor is the mask.
+/// bursts : (float, float), optional
+///     Photons a second, and seconds of a bin: bins in which a sensor has more do not count; the last sensor is the mask.
 /// unit : float, optional
 ///     Seconds of a unit of arrival times in NumPy files, which lack it.
 /// start : float, optional
@@ -69,7 +81,7 @@ pub struct Photons {
 /// -------
 /// Photons
 #[pyfunction]
-#[pyo3(signature = (paths, *, dwell=photons::DWELL, channels=None, gates=None, between_markers=None, start=None, unit=None, spot=None, keep_going=false))]
+#[pyo3(signature = (paths, *, dwell=photons::DWELL, channels=None, gates=None, between_markers=None, exclude=None, bursts=None, start=None, unit=None, spot=None, keep_going=false))]
 #[expect(clippy::too_many_arguments, reason = "arguments by name")]
 pub fn open_photons(
     py: Python<'_>,
@@ -78,6 +90,8 @@ pub fn open_photons(
     channels: Option<Vec<usize>>,
     gates: Option<Vec<(f64, f64)>>,
     between_markers: Option<(usize, usize)>,
+    exclude: Option<Vec<(f64, f64)>>,
+    bursts: Option<(f64, f64)>,
     start: Option<f64>,
     unit: Option<f64>,
     spot: Option<usize>,
@@ -105,6 +119,8 @@ pub fn open_photons(
         channels: channels.unwrap_or_default(),
         gates: gates.collect::<PyResult<_>>()?,
         between: between_markers.map(<[usize; 2]>::from),
+        exclude: exclude.unwrap_or_default().into_iter().map(|(start, end)| start..end).collect(),
+        bursts: bursts.map(|(rate, bin)| Bursts { rate, bin }),
         start,
         unit,
         spot,
@@ -119,6 +135,8 @@ pub fn open_photons(
         microtime: recording.microtimes().map(|microtimes| microtimes.unit),
         recording: Mutex::new(recording),
         names: opened.sensors,
+        masked: opened.masked,
+        late: opened.late,
     })
 }
 
@@ -128,6 +146,12 @@ impl Photons {
     #[getter]
     fn sensors(&self) -> usize {
         self.shape.sensors
+    }
+
+    /// Photons read so far that came late by one photon, and were put in order.
+    #[getter]
+    fn late(&self) -> u64 {
+        self.late.load(Ordering::Relaxed)
     }
 
     fn __iter__(slf: Py<Self>) -> Py<Self> {

@@ -97,13 +97,35 @@ def test_signature_is_that_of_multipletau() -> None:
         assert ours[name].default == parameter.default, name
 
 
+def test_nan_is_left_out(rng: np.random.Generator) -> None:
+    trace = rng.poisson(3, 3000).astype(np.float64)
+    trace[rng.random(3000) < 0.1] = np.nan
+    trace[1000:1300] = np.nan
+    sums, counts = corrust.autocorrelate(trace, m=8, ret_sum=True, device="cpu")
+    normalised = corrust.autocorrelate(trace, m=8, normalize=True, device="cpu")
+    there = np.isfinite(trace)
+    mean = trace[there].mean()
+    for lag in range(9):
+        early, late = slice(0, 3000 - lag), slice(lag, 3000)
+        both = there[early] & there[late]
+        products = (trace[early] * trace[late])[both]
+        assert counts[lag] == both.sum()
+        np.testing.assert_allclose(sums[lag], [lag, products.sum()])
+        parted = ((trace[early] - mean) * (trace[late] - mean))[both]
+        np.testing.assert_allclose(normalised[lag, 1], parted.mean() / mean**2, rtol=1e-9, atol=1e-12)
+    # Bins of several counts, of which some are left out, too.
+    assert np.abs(normalised[1:, 1]).max() < 0.1
+    with pytest.raises(ValueError, match="NaN alone"):
+        corrust.autocorrelate(np.full(100, np.nan), m=8)
+
+
 def test_bad_traces() -> None:
     cases: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
         (np.zeros((4, 4)), {}, ValueError, "a of 2 axes"),
         (np.full(100, 0.5), {}, ValueError, "0.5 at index 0: expected counts"),
         (np.full(100, 256), {}, ValueError, "256 at index 0: expected counts"),
         (np.full(100, -1), {}, ValueError, "-1 at index 0: expected counts"),
-        (np.full(100, np.nan), {}, ValueError, "nan at index 0: expected counts"),
+        (np.full(100, np.nan), {}, ValueError, "of NaN alone: expected counts"),
         (np.full(100, 1j), {}, TypeError, "complex128"),
         (np.ones(10), {}, ValueError, "trace of 10 counts"),
         (np.zeros(100), {"normalize": True}, ValueError, "zeros alone"),

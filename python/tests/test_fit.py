@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,3 +89,19 @@ def test_curves_without_blocks_give_the_errors() -> None:
     assert without.shape == (16, len(tau)) and np.abs(without - g).max() < 0.1
     scatter = np.sqrt(15 / 16 * ((without - without.mean(axis=0)) ** 2).sum(axis=0))
     np.testing.assert_allclose(scatter, corrust.standard_error(ends, 0)[: len(tau)], rtol=1e-6)
+
+
+def test_curves_of_other_programs_are_fitted(tmp_path: Path) -> None:
+    tau = 1e-6 * 1.2 ** np.arange(60)
+    g = 1 + 0.5 / (1 + tau / 1e-4)
+    rows = [f"  {lag * 1e3:.9e}\t {value - 1:.9e}" for lag, value in zip(tau, g, strict=True)]
+    path = tmp_path / "alv.asc"
+    path.write_text("\n".join(["ALV-5000/E-WIN Data", '"Correlation"', *rows, "", '"Count Rate"', "1 20", ""]))
+    ((name, (lags, values, sigma)),) = corrust.read_curves(path).items()
+    assert name == "curve" and sigma is None
+    np.testing.assert_allclose(lags, tau, rtol=1e-8)
+    fitted = corrust.fit(lags, values, model="2d")
+    assert fitted["values"]["n"] == pytest.approx(2, rel=1e-6)
+    path.write_text("ALV-5000/E-WIN Data\n")
+    with pytest.raises(ValueError, match="no section"):
+        corrust.read_curves(path)

@@ -49,6 +49,43 @@ def test_photons_of_ptu_are_gated(tmp_path: Path) -> None:
         corrust.open_photons(path, dwell=0)
 
 
+def test_late_photons_and_stretches_that_are_excluded(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    times = np.sort(rng.integers(0, 3_000_000, 50_000))
+    times[-2:] = 2_999_998, 2_999_999
+    path = tmp_path / "times.npy"
+    np.save(path, times)
+    every = np.concatenate(list(corrust.open_photons(path, dwell=1e-6, unit=1e-9)))
+    swapped = times.copy()
+    swapped[1::3], swapped[2::3] = times[2::3], times[1:-1:3]
+    np.save(path, swapped)
+    photons = corrust.open_photons(path, dwell=1e-6, unit=1e-9)
+    assert not photons.masked and photons.late == 0
+    np.testing.assert_array_equal(np.concatenate(list(photons)), every)
+    assert photons.late == (swapped[1:] < swapped[:-1]).sum() > 10_000
+
+    # A stretch from 0.5 to 1 ms, and every bin of 100 instants of more than 1710 photons.
+    excluded = {"exclude": [(0.5e-3, 1e-3)], "bursts": (17.1e6, 1e-4)}
+    masked = corrust.open_photons(path, dwell=1e-6, unit=1e-9, **excluded)
+    assert masked.masked and masked.names == ["channel 0", "mask"]
+    counts = np.concatenate(list(masked))
+    there = np.ones(len(every), bool)
+    there[500:1000] = False
+    whole = len(every) // 100
+    bright = every[: 100 * whole].reshape(whole, 100).sum(axis=1) > 1710
+    assert 0 < bright.sum() < whole
+    there[: 100 * whole][np.repeat(bright, 100)] = False
+    np.testing.assert_array_equal(counts, np.stack([every[:, 0] * there, there], axis=1))
+
+    # NaN is left out likewise.
+    floats = every.astype(np.float64)
+    floats[~there] = np.nan
+    np.save(path, floats)
+    np.testing.assert_array_equal(np.concatenate(list(corrust.open_photons(path))), counts)
+    with pytest.raises(ValueError, match="ascending from 0 on"):
+        corrust.open_photons(path, exclude=[(2, 1)])
+
+
 def test_sums_of_large_counts_are_exact() -> None:
     rng = np.random.default_rng(2)
     counts = rng.integers(0, 65_536, (3_000, 2), dtype=np.uint16)

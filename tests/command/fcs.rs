@@ -558,3 +558,85 @@ fn photons_between_markers_alone_count() {
         assert!(said.contains(says), "{said}");
     }
 }
+
+/// Stretches that are left out have no part in a curve, however they are named, on every device; curves are divided by the mask's, as
+/// plain loops have it.
+#[test]
+fn stretches_that_are_left_out_have_no_part_in_a_curve() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let mut random = StdRng::seed_from_u64(13);
+    let counts: Vec<u8> = (0..2000)
+        .map(|instant| {
+            random.random_range(0..4) + if (700..900).contains(&instant) { 40 } else { 0 }
+        })
+        .collect();
+    let there: Vec<bool> = (0..2000).map(|instant| !(700..900).contains(&instant)).collect();
+    write(&at("counts.npy"), Dtype::Uint8, &[], &counts);
+    let floats = counts.iter().zip(&there);
+    let floats = floats.map(|(&count, &there)| if there { f64::from(count) } else { f64::NAN });
+    let floats: Vec<u8> = floats.flat_map(f64::to_le_bytes).collect();
+    write(&at("floats.npy"), Dtype::Float64, &[], &floats);
+    let common = "--dwell 1us --groups 2 --lags 8 --blocks 4";
+    for (name, options) in [
+        ("stretch", "counts.npy --device cpu --exclude 700us..800.5us --exclude 0.8ms..0.9ms"),
+        ("bursts", "counts.npy --device cpu --bursts 10MHz --trace-bin 100us"),
+        ("nan", "floats.npy --device cpu"),
+        ("sim", "counts.npy --device sim --exclude 700us..900us"),
+    ] {
+        let said = done(
+            folder.path(),
+            &format!("autocorrelate {options} -o {name}.npy --curves {name}.csv {common}"),
+        );
+        assert!(
+            said.contains("autocorrelated 1 sensor")
+                && said.contains("left out 0.000200 s of 0.00200 s"),
+            "{said}"
+        );
+        assert!(
+            fs::read(at(&format!("{name}.npy"))).unwrap() == fs::read(at("stretch.npy")).unwrap(),
+            "{name}"
+        );
+        assert!(
+            fs::read(at(&format!("{name}.csv"))).unwrap() == fs::read(at("stretch.csv")).unwrap(),
+            "{name}"
+        );
+    }
+    let (names, columns) = table(&at("stretch.csv"));
+    assert_eq!(names[..5], ["lag_seconds", "mean", "sensor_0", "mean_error", "sensor_0_error"]);
+    // Sums of products over those of the early and late counts, of the counts that are there and of the mask.
+    let of = |counts: &[f64], lag: usize| {
+        let (early, late) = (&counts[..counts.len() - lag], &counts[lag..]);
+        let products: f64 = early.iter().zip(late).map(|(a, b)| a * b).sum();
+        products / early.iter().sum::<f64>() / late.iter().sum::<f64>()
+    };
+    let mask: Vec<f64> = there.iter().map(|&there| f64::from(u8::from(there))).collect();
+    let kept: Vec<f64> =
+        counts.iter().zip(&mask).map(|(&count, mask)| f64::from(count) * mask).collect();
+    for (lag, g) in columns[1][..8].iter().enumerate() {
+        let expected = of(&kept, lag) / of(&mask, lag);
+        assert!((g - expected).abs() < 1e-12, "lag {lag}: {g}, expected {expected}");
+        assert!(lag == 0 || (g - 1.0).abs() < 0.1, "steady light has g = 1: {g}");
+    }
+
+    let says = |arguments: &str, expected: &str| {
+        let found = refused(folder.path(), &format!("autocorrelate {arguments} -o no.npy"));
+        assert!(found.contains(expected) && found.trim().lines().count() == 1, "{found}");
+    };
+    says("counts.npy --exclude 5s..6s", "expected a stretch that begins within its");
+    says("counts.npy --exclude 6s..5s", "the first below the second");
+    says("counts.npy --exclude 0s..6s", "no instant is left of what counts");
+    says("counts.npy --trace-bin 1ms", "expected --trace, --pycorrfit or --bursts");
+    assert!(!at("no.npy").exists());
+
+    // Photons that come late are counted.
+    let mut times: Vec<u64> = (0..3000).map(|at| 700 * at).collect();
+    times.swap(5, 6);
+    times.swap(90, 91);
+    let bytes: Vec<u8> = times.iter().flat_map(|at| (*at as i64).to_le_bytes()).collect();
+    write(&at("times.npy"), Dtype::Int64, &[], &bytes);
+    let output =
+        corrust(folder.path(), "autocorrelate times.npy -o late.npy --unit 1ns --device cpu");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("2 photons came late by one photon, put in order"), "{said}");
+}

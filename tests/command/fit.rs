@@ -81,6 +81,42 @@ fn faults_are_said_before_and_after_the_files_are_read() {
     assert!(!folder.path().join("fit.json").exists());
 }
 
+/// Curves of other programs, of which formats/curves.rs reads more, are fitted and drawn.
+#[test]
+fn curves_of_other_programs_are_fitted() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (mut columns, mut alv) =
+        (String::from("# lag g\n"), String::from("ALV-6000/E-WIN Data\n\"Correlation\"\n"));
+    for k in 0..80 {
+        let lag = 1e-6 * 1.15_f64.powi(k);
+        let g = |n: f64| Model::default().g(lag, &[n, 1e-4, 5.0, 1.0]);
+        let _ = writeln!(columns, "{lag:e} {:e} 0.001", g(2.0));
+        let _ = writeln!(alv, "  {:e}\t{:e}\t{:e}", lag * 1e3, g(2.0) - 1.0, g(4.0) - 1.0);
+    }
+    fs::write(at("g.txt"), columns).unwrap();
+    fs::write(at("g.asc"), alv + "\n\"Count Rate\"\n 1.0\t20\t20\n").unwrap();
+    done(folder.path(), "fit g.txt g.asc --independent -o fit.json --csv table.csv");
+    let json: Value = serde_json::from_str(&fs::read_to_string(at("fit.json")).unwrap()).unwrap();
+    for (curve, (name, n)) in
+        [("curve", 2.0), ("curve_1", 2.0), ("curve_2", 4.0)].into_iter().enumerate()
+    {
+        let curve = &json["curves"][curve];
+        let value = |name: &str| curve["parameters"][name]["value"].as_f64().unwrap();
+        assert_eq!(curve["curve"], name);
+        assert!(
+            (value("n") / n - 1.0).abs() < 1e-5 && (value("tau") / 1e-4 - 1.0).abs() < 1e-5,
+            "{curve}"
+        );
+    }
+    let said = done(folder.path(), "fit g.asc --curve curve_2");
+    assert!(!said.contains("curve_1"), "{said}");
+    done(folder.path(), "plot g.asc -o g.svg");
+    assert!(fs::read_to_string(at("g.svg")).unwrap().contains("curve 2"));
+    let said = refused(folder.path(), "fit g.asc --curve mean");
+    assert!(said.contains("no curve \"mean\": expected curve_1, curve_2"), "{said}");
+}
+
 /// Curves of molecules at random, of every model: chi2 is as low as that of SciPy from ten starts.
 #[test]
 fn minima_are_as_low_as_those_of_scipy() {

@@ -237,9 +237,8 @@ channels = "2..5"
                 ("folded_counts.npy", "two_counts.npy"),
             ],
         );
-        let read = |name| -> ndarray::Array5<i64> {
-            ndarray_npy::read_npy(folder.join(name)).unwrap()
-        };
+        let read =
+            |name| -> ndarray::Array5<i64> { ndarray_npy::read_npy(folder.join(name)).unwrap() };
         assert_eq!(read("some.npy"), read("two.npy").slice(ndarray::s![.., .., 2..5, .., ..]));
     }
     plan(

@@ -428,7 +428,8 @@ fn gaps_are_of_words() {
     let recording = format::open(&[folder.join("planes.npy")], Options::default()).unwrap();
     let plan = Correlator::builder(2, 1).encoding(Encoding::B1).layout(Layout::Cnt);
     let plan = plan.device(Device::Cpu).build().unwrap();
-    let mut dumps: Vec<_> = Dumps::of(Reader::over(recording, 1000), plan).map(Result::unwrap).collect();
+    let mut dumps: Vec<_> =
+        Dumps::of(Reader::over(recording, 1000), plan).map(Result::unwrap).collect();
     let dump = dumps.remove(0);
     assert_eq!((dump.times, dump.missing), (times as u64, 128 * (last as u64 - 1)));
     assert_eq!(dump.skipped, dump.missing);

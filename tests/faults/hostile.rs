@@ -109,6 +109,39 @@ fn run(folder: &Path, arguments: &[OsString]) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Curves of other programs.
+fn curves(folder: &Path) {
+    let rows = |before: &str, unit: f64, less: f64| {
+        let row = |point: i32| {
+            let lag = 1e-6 * 1.4_f64.powi(point);
+            let g = 1.0 + 0.5 / (1.0 + lag / 1e-4);
+            format!("{before}{:e}\t{}\t{}\n", lag / unit, g - less, g - less + 0.01)
+        };
+        (0..30).map(row).collect::<String>()
+    };
+    let columns = format!("# lag, g, error\n{}", rows("", 1.0, 0.0));
+    let alv = format!(
+        "ALV-6000/E-WIN Data\nMode :\t\"DUAL AUTO\"\n\"Correlation\"\n{}\n\"Count Rate\"\n 1.0\t2\n\n\
+         \"StandardDeviation\"\n{}",
+        rows("  ", 1e-3, 1.0),
+        rows("  ", 1e-3, 1.0)
+    );
+    let zeiss = format!(
+        "Carl Zeiss ConfoCor3 - measurement data file\nBEGIN FcsEntry1 10000\n\tChannel = Auto-correlation detector Ch1\n\
+         \tCountRateArray = 1 2\n\t\t0.1\t5\n\tCorrelationArray = 30 3\n{}END\n",
+        rows("\t\t", 1.0, 0.0)
+    );
+    let sin = format!(
+        "FLXA\n[Parameters]\nMode= 0 0 1 1\n[CorrelationFunction]\n{}\n[IntensityHistory]\n0.1\t5\n",
+        rows("", 1.0, 0.0)
+    );
+    for (name, text) in
+        [("columns.txt", columns), ("alv.asc", alv), ("zeiss.fcs", zeiss), ("flex.sin", sin)]
+    {
+        fs::write(folder.join(name), text).unwrap();
+    }
+}
+
 /// A folder with a file of every format, none of them large.
 fn formats(folder: &Path) -> BTreeMap<&'static str, Vec<u8>> {
     let make = |line: &str| drop(done(folder, line));
@@ -119,6 +152,11 @@ fn formats(folder: &Path) -> BTreeMap<&'static str, Vec<u8>> {
     let counts = ndarray::Array2::from_shape_fn((900, 4), |(t, i)| ((t * t + i) % 11) as u8);
     ndarray_npy::write_npy(folder.join("counts.npy"), &counts).unwrap();
     make("autocorrelate counts.npy -o g.npy --save state --curves curves.csv --device cpu");
+    let floats = counts.mapv(|count| if count == 7 { f32::NAN } else { f32::from(count) });
+    ndarray_npy::write_npy(folder.join("floats.npy"), &floats).unwrap();
+    let times = ndarray::Array1::from_shape_fn(900, |photon| 1000 * (photon as i64 ^ 1));
+    ndarray_npy::write_npy(folder.join("times.npy"), &times).unwrap();
+    curves(folder);
     make("delays raw.json -o delays.json --duration 1s");
     make("correlate rec.npy -o v.npy --integrate 100 --device cpu");
     let array = r#"{"telescope": "hostile", "location": {"latitude": -30, "longitude": 21, "altitude": 1000},
@@ -189,7 +227,26 @@ const READERS: &[(&str, &[&str])] = &[
     ("counts.h5", &["info F", "autocorrelate F -o out.npy --device cpu"]),
     ("v.uvh5", &["info F", "plot F -o out.svg", "plot F -o out.png --kind spectra"]),
     ("v.npy", &["info F", "plot F -o out.svg"]),
-    ("curves.csv", &["plot F -o out.svg"]),
+    ("curves.csv", &["plot F -o out.svg", "fit F --curve mean"]),
+    ("columns.txt", &["fit F -o out.json", "plot F -o out.svg"]),
+    ("alv.asc", &["fit F -o out.json", "fit F --share tau --offset"]),
+    ("zeiss.fcs", &["fit F -o out.json", "plot F -o out.svg"]),
+    ("flex.sin", &["fit F -o out.json", "fit F --unweighted --triplet"]),
+    (
+        "floats.npy",
+        &[
+            "autocorrelate F -o out.npy --device cpu --pairs all",
+            "autocorrelate F -o out.npy --device cpu --bursts 100kHz --trace-bin 100us",
+        ],
+    ),
+    (
+        "times.npy",
+        &[
+            "autocorrelate F -o out.npy --unit 1ns --device cpu",
+            "autocorrelate F -o out.npy --unit 1ns --device cpu --exclude 10us..100us --bursts 1MHz --trace-bin 10us",
+            "autocorrelate F -o out.npy --device cpu",
+        ],
+    ),
     ("raw.json", &["delays F -o out.json --duration 1s", "info F"]),
     ("array.json", &["correlate rec.npy -o out.uvh5 --array F --device cpu"]),
     ("rec.json", &["weights F -o out.npy", "correlate rec.npy -o out.uvh5 --array F --device cpu"]),
@@ -505,6 +562,7 @@ fn texts_without_an_end_are_refused() {
             "info rec.npy --tuning F",
             "info rec.npy --ptx F",
             "plot F -o out.svg",
+            "fit F",
         ] {
             let line = line.replace(" F", &format!(" {device}"));
             run(folder, &words(&line)).unwrap_or_else(|fault| panic!("{line}: {fault}"));

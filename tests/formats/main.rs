@@ -7,6 +7,7 @@ mod arecibo;
 mod array;
 mod baseband;
 mod corpus;
+mod curves;
 mod guppi;
 mod headers;
 mod npy;

@@ -212,6 +212,8 @@ fn tagged(name: &str, bytes: &[u8]) {
         channels: if flag(2) { vec![0, tttr::SYNC] } else { Vec::new() },
         gates: if flag(3) { vec![Gate { start: 1e-9, end: 5e-9 }] } else { Vec::new() },
         between: flag(5).then_some([1, 2]),
+        exclude: Vec::new(),
+        bursts: None,
         start: flag(7).then_some(1e-6),
         unit: flag(4).then_some(1e-9),
         spot: None,

@@ -1,7 +1,7 @@
 //! Photons of every kind of file become the counts that plain loops say; what is damaged is refused in a
 //! sentence.
 
-use std::{fs, io::Write as _, path::Path};
+use std::{fs, io::Write as _, path::Path, sync::atomic::Ordering::Relaxed};
 
 use corrust::{
     format::{
@@ -9,7 +9,7 @@ use corrust::{
         npy::{Dtype, Writer},
         tttr::{Kind, Reader, SYNC},
     },
-    photons::{Arrived, Counts, Gate, Options, open},
+    photons::{Arrived, Bursts, Counts, Gate, Options, open},
 };
 use proptest::prelude::*;
 use ptu::{KINDS, Record};
@@ -406,12 +406,233 @@ fn arrival_times_of_channels_are_counted() {
     let gates = vec![Gate { start: 0.0, end: 1e-9 }];
     assert!(error(Options { gates, ..options.clone() }).contains("for a gate: expected a file of"));
     write_times(&paths[0], &[5]);
-    write_times(&paths[1], &[5, 1_000_000, 999_999, 2_000_000]);
+    write_times(&paths[1], &[5, 1_000_000, 1_000_001, 999_999, 2_000_000]);
     let error = read(open(&paths, &options).unwrap(), 1 << 20).unwrap_err().to_string();
-    assert!(error.contains("photon 2 at time 999999 comes after time 1000000"), "{error}");
+    assert!(error.contains("photon 3 at time 999999 comes after time 1000001"), "{error}");
     write_times(&paths[1], &[&[0; 70_000][..], &[2_000_000]].concat());
     let error = read(open(&paths, &options).unwrap(), 1 << 20).unwrap_err().to_string();
     assert!(error.contains("more than 65535 photons in instant 0"), "{error}");
+}
+
+/// Swaps every third photon with the next one, and returns how many are late then.
+fn swap<T: Copy>(records: &mut [T], time: impl Fn(T) -> Option<u64>) -> u64 {
+    let mut late = 0;
+    for pair in records.chunks_mut(3) {
+        if let [first, second, ..] = pair
+            && let (Some(before), Some(after)) = (time(*first), time(*second))
+        {
+            (*first, *second) = (*second, *first);
+            late += u64::from(before < after);
+        }
+    }
+    late
+}
+
+/// Photons that come late by one photon are put in order, wherever blocks end, and counted.
+#[test]
+fn photons_late_by_one_are_put_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("photons.ptu");
+    for (kind, name, t3) in KINDS {
+        let records = photons(kind, t3, 20_000);
+        let pico = kind & 0xff == 3;
+        let mut words = ptu::words(kind, &records);
+        let bits = match (pico, t3) {
+            (true, true) => 16,
+            (true, false) => 28,
+            (false, true) => 10,
+            (false, false) => 25,
+        };
+        let late = swap(&mut words, |word| {
+            let special = if pico { word >> 28 == 15 } else { word >> 31 == 1 };
+            (!special).then_some(u64::from(word & ((1 << bits) - 1)))
+        });
+        assert!(late > 1000, "{name}");
+        let body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let header = ptu::header(&ptu::tags(kind, unit(t3), MICROTIME, words.len()));
+        fs::write(&path, [&header[..], &body].concat()).unwrap();
+        let channels = if pico { [1, 2, 4] } else { [0, 3, 62] };
+        let dwell = if t3 { 80 } else { 1_000_000 };
+        let expected = expected(&records, &channels, ALL, dwell);
+        let options = Options { dwell: Some(dwell as f64 * unit(t3)), ..Options::default() };
+        for step in [5, 999, 1 << 20] {
+            let counts = open(&[&path], &options).unwrap();
+            let counted = counts.late.clone();
+            assert!(read(counts, step).unwrap() == expected, "{name}, blocks of {step}");
+            // The last one may lie beyond the last whole instant.
+            let counted = counted.load(Relaxed);
+            assert!((late - 1..=late).contains(&counted), "{name}: {counted} of {late}");
+        }
+        // Times and microtimes of each stretch ascend.
+        let mut recording = open(&[&path], &options).unwrap().recording;
+        let mut arrived = Arrived { with_microtimes: true, ..Arrived::default() };
+        let (mut first, mut found) = (0, vec![0; expected.len()]);
+        while recording.read_times(77, &mut arrived).unwrap() > 0 {
+            for (sensor, times) in arrived.times.iter().enumerate() {
+                assert!(times.is_sorted() && times.len() == arrived.microtimes[sensor].len());
+                times.iter().for_each(|&at| found[(first + at as usize) * 3 + sensor] += 1);
+            }
+            first += arrived.instants as usize;
+        }
+        assert!(found == expected, "{name}, times");
+    }
+
+    let mut random = StdRng::seed_from_u64(8);
+    let mut times: Vec<u64> = (0..30_000).map(|_| random.random_range(0..9_000_000)).collect();
+    times.sort_unstable();
+    let records: Vec<Record> = times.iter().map(|&time| Record::Photon(0, time, 0)).collect();
+    let late = swap(&mut times, Some);
+    // Counts are often int64, too: a unit says that these are times.
+    let path = folder.path().join("times.npy");
+    let signed: Vec<i64> = times.iter().map(|&time| time as i64).collect();
+    write_array(&path, &signed);
+    let options = Options { dwell: Some(1e-6), unit: Some(1e-9), ..Options::default() };
+    for step in [1, 1000] {
+        let counts = open(&[&path], &options).unwrap();
+        let counted = counts.late.clone();
+        assert!(read(counts, step).unwrap() == expected(&records, &[0], ALL, 1000));
+        assert!((late - 1..=late).contains(&counted.load(Relaxed)));
+    }
+    write_array(&path, &[3_i64, -5, 7, 2_000_000]);
+    assert!(refusal(&path, &options).contains("arrival time -5 of photon 1: expected times of 0"));
+    write_array(&path, &[3_u32, 5]);
+    let said = refusal(&path, &options);
+    assert!(said.contains("no arrival times (uint64 or int64, [photon])"), "{said}");
+}
+
+fn write_array<T: ndarray_npy::WritableElement + Clone>(path: &Path, values: &[T]) {
+    ndarray_npy::write_npy(path, &ndarray::Array1::from(values.to_vec())).unwrap();
+}
+
+/// Counts are whole numbers of any type, within 16 bits; NaN leaves its instant out.
+#[test]
+fn counts_of_every_type_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("counts.npy");
+    let counts: Vec<u8> = (0_u64..70_001).map(|at| (at * at % 97) as u8).collect();
+    let wide: Vec<u16> = counts.iter().map(|&count| count.into()).collect();
+    macro_rules! same {
+        ($($number:ty),*) => {$(
+            let of_type: Vec<$number> = counts.iter().map(|&count| count as $number).collect();
+            write_array(&path, &of_type);
+            let opened = open(&[&path], &Options::default()).unwrap();
+            assert!(!opened.masked && !opened.photons);
+            assert!(read(opened, 9999).unwrap() == wide, stringify!($number));
+        )*};
+    }
+    same!(i8, u16, i16, i32, u32, i64, f32, f64);
+    let says = |expected: &str| {
+        let said = refusal(&path, &Options::default());
+        assert!(said.contains(expected), "{said}: expected {expected}");
+    };
+    write_array(&path, &[0_u32, 65_535, 65_536]);
+    says("count 65536 of sensor 0 at instant 2: expected whole numbers of 0 to 65535");
+    write_array(&path, &[3_i64, 1 << 40]);
+    says("expected whole numbers of 0 to 65535, or --unit, as in --unit 1ns, for arrival times");
+    write_array(&path, &[3_i16, -1]);
+    says("count -1 of sensor 0 at instant 1");
+    write_array(&path, &[3.0_f32, 0.5]);
+    says("count 0.5 of sensor 0 at instant 1");
+    write_array(&path, &[true, false]);
+    says(
+        "expected counts of type uint8, uint16, uint32, uint64, int8, int16, int32, int64, float32 or float64",
+    );
+
+    let mut floats: Vec<f64> = wide.iter().map(|&count| count.into()).collect();
+    for at in [0, 1, 2000, 40_000, 70_000] {
+        floats[at] = f64::NAN;
+    }
+    write_array(&path, &floats);
+    let opened = open(&[&path], &Options::default()).unwrap();
+    assert!(opened.masked && opened.sensors == ["sensor 0", "mask"]);
+    let expected: Vec<u16> = floats
+        .iter()
+        .flat_map(|&count| if count.is_nan() { [0, 0] } else { [count as u16, 1] })
+        .collect();
+    assert!(read(opened, 999).unwrap() == expected);
+}
+
+/// Stretches that are excluded and bursts count nowhere, whatever the source, and the mask says so.
+#[test]
+fn what_is_excluded_does_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("photons.ptu");
+    let mut records = photons(0x0001_0307, true, 30_000);
+    // A burst of 2000 photons within 30 us.
+    let begin = time(&records[10_000]);
+    let burst = (0..2000).map(|at| Record::Photon(3, begin + at, 5));
+    records.extend(burst);
+    records.sort_by_key(time);
+    ptu::write(&path, 0x0001_0307, unit(true), MICROTIME, &records);
+    let (dwell, seconds) = (80, 1e-6);
+    let all = expected(&records, &[0, 3, 62], ALL, dwell);
+    let options = Options { dwell: Some(seconds), ..Options::default() };
+    // Instants 100 to 250, and 5000 to 5001; bins of 100 instants with more than 500 photons of a sensor.
+    let masked = Options {
+        exclude: vec![5000.5e-6..5000.7e-6, 100e-6..200e-6, 150e-6..250e-6],
+        bursts: Some(Bursts { rate: 5e6, bin: 100e-6 }),
+        ..options.clone()
+    };
+    let rows: Vec<&[u16]> = all.chunks(3).collect();
+    let mut counts = vec![true; rows.len()];
+    counts[100..250].fill(false);
+    counts[5000] = false;
+    let mut bright = 0;
+    for (bin, rows) in rows.chunks_exact(100).enumerate() {
+        let sum = |sensor: usize| rows.iter().map(|row| u32::from(row[sensor])).sum::<u32>();
+        if (0..3).any(|sensor| sum(sensor) > 500) {
+            counts[100 * bin..100 * bin + 100].fill(false);
+            bright += 1;
+        }
+    }
+    assert!((1..=3).contains(&bright), "{bright} bins");
+    let expected = |sensors: usize, rows: &[&[u16]]| -> Vec<u16> {
+        let row = |(row, &counts): (&&[u16], &bool)| match counts {
+            true => [&row[..], &[1]].concat(),
+            false => vec![0; sensors + 1],
+        };
+        rows.iter().zip(&counts).flat_map(row).collect()
+    };
+    let opened = open(&[&path], &masked).unwrap();
+    assert!(opened.masked && opened.sensors[3] == "mask");
+    assert!(read(opened, 777).unwrap() == expected(3, &rows));
+    let mut recording = open(&[&path], &masked).unwrap().recording;
+    let mut arrived = Arrived { with_microtimes: true, ..Arrived::default() };
+    let (mut first, mut found) = (0, vec![0; rows.len() * 4]);
+    while recording.read_times(5003, &mut arrived).unwrap() > 0 {
+        for (sensor, times) in arrived.times.iter().enumerate() {
+            assert_eq!(times.len(), arrived.microtimes[sensor].len());
+            times.iter().for_each(|&at| found[(first + at as usize) * 4 + sensor] += 1);
+        }
+        first += arrived.instants as usize;
+    }
+    assert!(found == expected(3, &rows));
+
+    // The same counts, kept in one byte each.
+    let narrow: Vec<u8> = all.iter().map(|&count| count.min(255) as u8).collect();
+    let path = folder.path().join("counts.npy");
+    let mut writer = Writer::with_shape(&path, Dtype::Uint8, &[rows.len(), 3]).unwrap();
+    writer.write_at(0, &narrow).unwrap();
+    writer.finish().unwrap();
+    let mut recording = open(&[&path], &masked).unwrap().recording;
+    let (mut block, mut found) = (Block::new(), Vec::new());
+    while recording.read_block(999, &mut block).unwrap() > 0 {
+        found.extend(block.samples.iter().map(|&count| u16::from(count)));
+    }
+    assert!(found == expected(3, &rows));
+
+    let exclude =
+        |stretch: std::ops::Range<f64>| Options { exclude: vec![stretch], ..options.clone() };
+    let says = |options: &Options, expected: &str| {
+        let said = open(&[&path], options).err().expect("a refusal").to_string();
+        assert!(said.contains(expected), "{said}: expected {expected}");
+    };
+    says(&exclude(1e6..2e6), "expected a stretch that begins within its");
+    says(&exclude(2.0..1.0), "expected two times, ascending from 0 on");
+    says(&exclude(f64::NAN..1.0), "expected two times, ascending from 0 on");
+    says(&exclude(0.0..1e9), "no instant is left of what counts");
+    let bursts = |rate, bin| Options { bursts: Some(Bursts { rate, bin }), ..options.clone() };
+    says(&bursts(0.0, 1.0), "expected two numbers above 0");
 }
 
 /// Error from opening or reading a file that is refused.
@@ -464,6 +685,17 @@ fn what_is_wrong_is_said_in_a_sentence() {
     file(&tags, &body);
     says(&options, "records of type 0x00010309: expected T2 or T3");
 
+    let mut tags = without("TTResultFormat_BitsPerRecord");
+    tags.push(ptu::int("TTResultFormat_BitsPerRecord", 0));
+    file(&tags, &body);
+    assert!(open(&[&path], &options).is_ok(), "0 bits are 32");
+    tags.last_mut().unwrap().2 = 64_u64.to_le_bytes();
+    file(&tags, &body);
+    says(&options, "records of 64 bits: expected 32");
+    let histograms = [b"PQHISTO\x001.0.00\0\0", &header[16..], &body].concat();
+    fs::write(&path, histograms).unwrap();
+    says(&options, "holds histograms of PicoQuant's (PHU)");
+
     let mut tags = without("MeasDesc_GlobalResolution");
     tags.retain(|tag| tag.0 != "TTResult_SyncRate");
     file(&tags, &body);
@@ -498,7 +730,7 @@ fn what_is_wrong_is_said_in_a_sentence() {
     let backwards = [before, &[words[0]], after].concat();
     let body: Vec<u8> = backwards.iter().flat_map(|word| word.to_le_bytes()).collect();
     file(&ptu::tags(t3, 12.5e-9, MICROTIME, backwards.len()), &body);
-    says(&options, "expected times that never run backwards");
+    says(&options, "expected times that never run backwards, or by one photon at the most");
     let full: Vec<Record> = (0..70_000).map(|_| Record::Photon(1, 3, 5)).collect();
     ptu::write(&path, t3, 12.5e-9, MICROTIME, &[full, vec![Record::Photon(2, 1000, 0)]].concat());
     says(

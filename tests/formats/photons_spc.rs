@@ -161,7 +161,7 @@ fn damaged_files_are_refused() {
     fs::write(at("clockless.spc"), [&0x8000_0000_u32.to_le_bytes(), &whole[4..]].concat()).unwrap();
     fs::write(at("text.spc"), b"no photons at all").unwrap();
     fs::write(at("cut.spc"), &whole[..whole.len() - 1]).unwrap();
-    let later = [0xc000_0001_u32, 4000, 3, 0xc000_0003, 5].map(u32::to_le_bytes);
+    let later = [0xc000_0001_u32, 4000, 4001, 3, 0xc000_0003, 5].map(u32::to_le_bytes);
     fs::write(at("backwards.spc"), [&whole[..], &later.concat()].concat()).unwrap();
     fs::write(at("x.spc"), &whole).unwrap();
     fs::write(at("x.set"), b"").unwrap();

@@ -7,6 +7,7 @@
 pub(crate) mod ahead;
 pub(crate) mod bits;
 pub(crate) mod complete;
+pub mod curves;
 pub(crate) mod dada;
 pub(crate) mod format;
 pub(crate) mod frames;
@@ -20,6 +21,7 @@ pub mod npy;
 pub(crate) mod number;
 pub(crate) mod open;
 pub(crate) mod options;
+pub(crate) mod order;
 pub mod packets;
 #[cfg(feature = "hdf5")]
 pub mod photon_hdf5;
@@ -53,7 +55,7 @@ pub use ahead::ReadAhead;
 pub use corrust_host::{
     partial::{PartialFile, abandon_partial_files, folder, is_stream, resolve},
     samples::RawShape,
-    text::{read_text, read_text_up_to},
+    text::{read_most, read_text, read_text_up_to},
 };
 pub use open::{AnyRecording, open, open_any, open_raw};
 pub use options::{Options, description};

@@ -15,6 +15,7 @@ use rust_hdf5::{H5Dataset, H5File, ReadNumeric};
 use super::{
     hdf5::{guarded, stored},
     input::{HDF5, begins},
+    order::Order,
     span::span,
 };
 use crate::photons::DETECTORS;
@@ -225,7 +226,7 @@ impl Reader {
     /// Reads all times and detectors.
     ///
     /// # Errors
-    /// [`Error::File`] for numbers of detectors from [`DETECTORS`] on, and times that run backwards or are from 2^63 on; [`Error::Io`] when the file
+    /// [`Error::File`] for numbers of detectors from [`DETECTORS`] on, and times that run backwards by more than one photon or are from 2^63 on; [`Error::Io`] when the file
     /// cannot be read.
     pub fn survey(&mut self) -> Result<Survey> {
         let records = self.header.records;
@@ -233,22 +234,25 @@ impl Reader {
         if records == 0 {
             return Ok(survey);
         }
-        let (mut photon, mut last) = (0_u64, 0);
+        let (mut photon, mut order) = (0_u64, Order::default());
         while let Some(block) = self.timestamps.next(&self.path)? {
             if photon == 0 {
-                survey.first = block.first().copied().unwrap_or_default();
+                // One of the first two is the first.
+                survey.first = block.iter().take(2).copied().min().unwrap_or_default();
             }
             for &time in block {
-                if time < last {
+                if order.take(time).is_none() {
                     let reason = format!(
-                        "photon {photon} at time {time} comes after time {last}: expected times that never run \
-                         backwards"
+                        "photon {photon} at time {time} comes after time {}: {}",
+                        order.last(),
+                        Order::EXPECTED
                     );
                     return Err(Error::file(&self.path, reason));
                 }
-                (photon, last) = (photon + 1, time);
+                photon += 1;
             }
         }
+        let last = order.last();
         self.timestamps.rewind();
         if last >= 1 << 63 {
             let reason = format!("timestamp {last}: expected times below 2^63");

@@ -16,6 +16,9 @@ use super::{
 /// First bytes of every file.
 pub(super) const MAGIC: &[u8] = b"PQTTTR\0\0";
 
+/// First bytes of a file of histograms, `.phu`, whose header is alike.
+pub(super) const HISTOGRAMS: &[u8] = b"PQHISTO\0";
+
 /// Bytes before the first tag: the magic string and a version.
 const START: u64 = 16;
 
@@ -52,7 +55,8 @@ pub(super) fn header(input: &mut Input, length: u64) -> Result<Found> {
             "records of type {code:#010x}: expected T2 or T3 of PicoHarp, HydraHarp, TimeHarp 260 or MultiHarp"
         ))
     })?;
-    if let Some(bits) = tags.bits.filter(|&bits| bits != 32) {
+    // 0 of some writers means the same.
+    if let Some(bits) = tags.bits.filter(|bits| ![0, 32].contains(bits)) {
         return Err(fault(format!("records of {bits} bits: expected 32")));
     }
     let from_rate = || tags.sync_rate.filter(|_| kind.is_t3()).map(|rate| 1.0 / rate as f64);
@@ -88,6 +92,13 @@ fn tags(input: &mut Input, length: u64) -> Result<(Tags, u64)> {
         )));
     }
     input.read_at(0, &mut magic)?;
+    if magic == *HISTOGRAMS {
+        return Err(fault(
+            "holds histograms of PicoQuant's (PHU), in which photons have no arrival times: expected a recording of the photons, \
+             as PTU"
+                .into(),
+        ));
+    }
     if magic != *MAGIC {
         let start = magic.escape_ascii();
         return Err(fault(format!("starts with \"{start}\": expected a file of {FORMATS}")));

@@ -51,10 +51,10 @@ pub const MARKERS: usize = 4;
 /// Names of the formats, as errors list them.
 pub(crate) const FORMATS: &str = "PTU, PT2, PT3, HT2, HT3 or SPC";
 
-/// First bytes of the formats.
-pub(super) const MAGICS: [&[u8]; 3] = [ptu::MAGIC, harp::PICO, harp::HYDRA];
+/// First bytes of the formats, and of histograms, of which [`Reader`] says what they are.
+pub(super) const MAGICS: [&[u8]; 4] = [ptu::MAGIC, harp::PICO, harp::HYDRA, ptu::HISTOGRAMS];
 
-/// Whether a file holds photons one by one, in one of the formats that [`Reader`] reads.
+/// Whether a file holds photons one by one, in one of the formats that [`Reader`] reads, or histograms of them, which it refuses.
 ///
 /// # Errors
 /// [`Error::Io`] when it cannot be read.
@@ -480,11 +480,7 @@ impl Reader {
             self.read_at(first, bytes)?;
             let parts = bytes.par_chunks(SHARE).map(Counted::of::<W>);
             counted = counted.and(parts.reduce(Counted::default, Counted::and));
-            if let Some(word) = bytes.last_chunk().map(|&word| u32::from_le_bytes(word)) {
-                let special = W::is_special(word);
-                let overflow = special && matches!(W::event(word), Event::Overflow(_));
-                counted.last = if overflow { 0 } else { W::time(word) + 1 };
-            }
+            counted.last = last_time::<W>(bytes);
         }
         let Counted { photons, markers, each_marker, overflows, units, first, last } = counted;
         let units = u64::try_from(units + u128::from(last)).ok().filter(|&units| units < 1 << 63);
@@ -494,6 +490,19 @@ impl Reader {
         let first = first.map_or(units, |first| first as u64);
         Ok(Survey { photons, markers, each_marker, overflows, first, units })
     }
+}
+
+/// Units since the last overflow at which some records end. The last photon may be late.
+fn last_time<W: Words>(bytes: &[u8]) -> u64 {
+    let words: &[[u8; RECORD]] = bytes.as_chunks().0;
+    let mut words = words.iter().rev().map(|&word| u32::from_le_bytes(word));
+    let Some(word) = words.next() else { return 0 };
+    let special = W::is_special(word);
+    if special && matches!(W::event(word), Event::Overflow(_)) {
+        return 0;
+    }
+    let before = words.next().filter(|&word| !special && !W::is_special(word));
+    W::time(word).max(before.map_or(0, W::time)) + 1
 }
 
 /// Adds the stretches between markers that end in some records.
@@ -589,9 +598,9 @@ impl Counted {
         counted
     }
 
-    /// Units of time of the first photon, sync pulse or marker of some records.
+    /// Units of time of the first photon, sync pulse or marker of some records; the one that comes next may be before it.
     fn first<W: Words>(bytes: &[u8]) -> Option<u128> {
-        let mut units = 0;
+        let (mut units, mut first) = (0, None);
         for &word in bytes.as_chunks().0 {
             let word = u32::from_le_bytes(word);
             if W::is_special(word) {
@@ -605,9 +614,13 @@ impl Counted {
                     Event::Marker(_) | Event::Sync | Event::Photon => {}
                 }
             }
-            return Some(units + u128::from(W::time(word)));
+            let time = units + u128::from(W::time(word));
+            match first {
+                None => first = Some(time),
+                Some(first) => return Some(time.min(first)),
+            }
         }
-        None
+        first
     }
 
     fn and(mut self, other: Self) -> Self {

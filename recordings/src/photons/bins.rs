@@ -54,6 +54,18 @@ pub(super) trait Sink {
     /// foresees takes longer than all the rest.
     #[must_use]
     fn add(&mut self, place: usize, sensor: usize, microtime: u32, wanted: bool) -> bool;
+
+    /// Brings the last photon of a sensor to its place in time, which is before that of the one before.
+    fn settle(&mut self, _sensor: usize) {}
+}
+
+/// A photon that was read before its turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Photon {
+    /// Its time since the first instant, in units.
+    pub since: u64,
+    pub channel: usize,
+    pub microtime: u32,
 }
 
 /// Counts `[instant][sensor]` of a stretch.
@@ -150,6 +162,20 @@ impl<const MICRO: bool> Sink for Lists<'_, MICRO> {
         }
         *length += usize::from(wanted);
         true
+    }
+
+    #[cold]
+    fn settle(&mut self, sensor: usize) {
+        let (list, length) = (&mut self.arrived.times[sensor], self.lengths[sensor]);
+        for place in (1..length).rev() {
+            if list[place - 1] <= list[place] {
+                break;
+            }
+            list.swap(place - 1, place);
+            if MICRO {
+                self.arrived.microtimes[sensor].swap(place - 1, place);
+            }
+        }
     }
 }
 

@@ -62,7 +62,8 @@ pub fn decays(path: &Path, options: &Options, within: Option<Range<f64>>) -> Res
             "has no microtimes of a known unit: expected T3, SPC with its setup, or Photon-HDF5",
         )
     })?;
-    let channels = opened.sensors;
+    let mut channels = opened.sensors;
+    channels.truncate(channels.len() - usize::from(opened.masked));
     let mut counts: Vec<Vec<u64>> = vec![Vec::new(); channels.len()];
     let dwell = recording.interval().unwrap_or(1.0);
     let instants = |seconds: f64| (seconds / dwell).round().clamp(0.0, 1e18) as u64;

@@ -4,7 +4,10 @@ use std::path::Path;
 
 use corrust_host::{Error, Result};
 
-use super::Gate;
+use super::{
+    Gate,
+    bins::{Photon, Sink},
+};
 
 /// Most gates, and most sensors.
 const MOST_GATES: usize = 1024;
@@ -24,6 +27,42 @@ pub(super) struct Place {
 pub(super) struct Units {
     pub start: u32,
     pub length: u32,
+}
+
+/// Photons that are taken: the channels' places, and gates.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub places: &'a [Place],
+    pub gates: &'a [Units],
+}
+
+impl Wanted<'_> {
+    /// Adds a photon that lies within a sink's stretch, `GATED` if there are gates. Returns a sensor that has as many as can be in the
+    /// instant, if there is one.
+    #[inline(always)]
+    pub fn put<const GATED: bool>(
+        &self,
+        sink: &mut impl Sink,
+        photon: Photon,
+        late: bool,
+    ) -> Option<usize> {
+        let Photon { since, channel, microtime } = photon;
+        let Place { sensor, wanted } = self.places.get(channel).copied().unwrap_or_default();
+        let (place, sensor) = (sink.place(since), usize::from(sensor));
+        let full = if GATED {
+            (sensor..).zip(self.gates).find_map(|(sensor, gate)| {
+                let within = microtime.wrapping_sub(gate.start) < gate.length;
+                (!sink.add(place, sensor, microtime, within & wanted)).then_some(sensor)
+            })
+        } else {
+            (!sink.add(place, sensor, microtime, wanted)).then_some(sensor)
+        };
+        if late {
+            let sensors = if GATED { self.gates.len() } else { 1 };
+            (sensor..sensor + sensors).for_each(|sensor| sink.settle(sensor));
+        }
+        full
+    }
 }
 
 /// Gives channels their sensors, one for each gate, in `places`.

@@ -2,8 +2,8 @@
 //! in each instant.
 //!
 //! [`open`] recognises a file by its contents: PicoQuant's PTU and the formats before it
-//! ([`format::tttr`](crate::formats::tttr)), Photon-HDF5, NumPy files of arrival times (uint64, a file for each channel), or of counts (uint8 or uint16,
-//! `[instant][sensor]`), which HDF5 files have as well. Times become counts as they are read, in one pass over the counts' memory: a sensor
+//! ([`format::tttr`](crate::formats::tttr)), Photon-HDF5, NumPy files of arrival times (uint64 or int64, a file for each channel), or of counts (whole
+//! numbers of 0 to 65,535 of any type, `[instant][sensor]`; in floating ones NaN is missing), which HDF5 files have as well (uint8 or uint16). Times become counts as they are read, in one pass over the counts' memory: a sensor
 //! is a channel, or a channel within a gate of microtimes, and an instant a whole number of the file's units
 //! of time.
 //!
@@ -17,6 +17,7 @@ pub(crate) mod filters;
 pub(crate) mod gates;
 #[cfg(feature = "hdf5")]
 pub(crate) mod hdf5;
+pub(crate) mod masked;
 #[cfg(feature = "hdf5")]
 pub(crate) mod photon_hdf5;
 pub(crate) mod source;
@@ -28,6 +29,7 @@ pub(crate) mod windows;
 use std::{
     ops::Range,
     path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicU64},
 };
 
 use corrust_host::{
@@ -36,12 +38,17 @@ use corrust_host::{
     device,
 };
 
-use self::source::{Reading, Source};
 pub use self::{
     filters::{Decays, Filters, MOST_COMPONENTS, Pattern, decays, lifetime_weights, patterns},
     trace::Trace,
 };
+use self::{
+    masked::Masked,
+    source::{Reading, Source},
+    windows::Windows,
+};
 use crate::formats::{
+    Block,
     input::{HDF5, begins},
     npy::{
         header::{Dtype, MAGIC},
@@ -61,6 +68,15 @@ pub struct Gate {
     pub end: f64,
 }
 
+/// Bursts to leave out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bursts {
+    /// Photons a second of a sensor: bins in which one has more are a burst.
+    pub rate: f64,
+    /// Seconds of a bin, rounded to whole instants.
+    pub bin: f64,
+}
+
 /// Options for counting photons.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -73,8 +89,12 @@ pub struct Options {
     /// A sensor of each channel for each of these; none for one sensor of all its photons.
     pub gates: Vec<Gate>,
     /// Numbers of two markers: photons count in whole instants after the first and before the next of the second one.
-    /// A last sensor then has 1 in each such instant and 0 elsewhere.
+    /// With this and the two that follow a last sensor, the mask, has 1 in each instant that counts and 0 elsewhere.
     pub between: Option<[usize; 2]>,
+    /// Stretches of seconds since the first instant, in any order: what an instant has of one does not count.
+    pub exclude: Vec<Range<f64>>,
+    /// Bursts, which do not count; the files are read once more for them.
+    pub bursts: Option<Bursts>,
     /// Seconds of the file's clock at which the first instant begins; by default those of the first event. Photons before are
     /// left out.
     pub start: Option<f64>,
@@ -95,6 +115,9 @@ pub const DWELL: f64 = 1.6e-6;
 /// Photons of a stretch, about.
 const STRETCH: u128 = 1 << 20;
 
+/// Numbers of a trace in which bursts are looked for, at most.
+const MOST_BINS: u64 = 1 << 26;
+
 /// Sensors of a recording, at most.
 const MOST_SENSORS: usize = 1 << 20;
 
@@ -106,8 +129,11 @@ pub struct Counts {
     pub sensors: Vec<String>,
     /// Whether it was made of photons one by one.
     pub photons: bool,
-    /// Whether the last sensor says where the others count ([`Options::between`]).
+    /// Whether the last sensor is a mask, which says where the others count: with [`Options::between`], [`Options::exclude`] or
+    /// [`Options::bursts`], and of counts that are NaN here and there.
     pub masked: bool,
+    /// Photons so far that came late by one photon, and were put in order.
+    pub late: Arc<AtomicU64>,
 }
 
 /// A recording of counts, whose photons can be had one by one where it is of such.
@@ -167,107 +193,256 @@ impl Arrived {
 ///
 /// # Errors
 /// [`Error::File`] for a file that is none of these, or damaged; a dwell time shorter than a unit of time or
-/// longer than the recording; a channel that has no photons; a gate that is empty, or beyond the sync period.
+/// longer than the recording; a channel that has no photons; a gate that is empty, or beyond the sync period; a stretch to exclude that
+/// begins beyond the recording, or where nothing is left to count.
 /// [`Error::Invalid`] without a file, or when `options` do not suit it; [`Error::Io`] when it cannot be read.
 pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
     let paths: Vec<PathBuf> = paths.iter().map(|path| path.as_ref().to_owned()).collect();
     let first = paths.first().ok_or_else(|| Error::invalid("no file of photons: expected 1"))?;
-    let lone = |what: &str| match paths.get(1) {
-        None => Ok(()),
-        Some(more) => {
-            Err(Error::file(more, format!("a file beside {what}: expected one file alone")))
-        }
+    let bursts = match options.bursts {
+        None => Vec::new(),
+        Some(bursts) => bright(&paths, options, bursts)?,
     };
-    fn counts(
-        source: impl Source + 'static,
-        sensors: Vec<String>,
-        photons: bool,
-        masked: bool,
-    ) -> Result<Counts> {
-        Ok(Counts { recording: Box::new(Reading::new(source)), sensors, photons, masked })
+    Opening { paths: &paths, first, options, bursts }.open()
+}
+
+/// Stretches of instants that are bursts.
+fn bright(
+    paths: &[PathBuf],
+    options: &Options,
+    Bursts { rate, bin }: Bursts,
+) -> Result<Vec<Range<u64>>> {
+    if !(rate > 0.0 && rate.is_finite() && bin > 0.0 && bin.is_finite()) {
+        return Err(Error::invalid(format!(
+            "bursts of more than {rate} photons a second in {bin} s: expected two numbers above 0"
+        )));
     }
-    let numbered = |what: &str, count| {
+    if let Some(pipe) = paths.iter().find(|path| !path.is_file()) {
+        return Err(Error::file(pipe, "is no file: expected one, which is read twice for bursts"));
+    }
+    let whole = Options { between: None, exclude: Vec::new(), bursts: None, ..options.clone() };
+    let mut recording = open(paths, &whole)?.recording;
+    let (shape, instants) = (recording.shape(), recording.times());
+    let dwell = recording.interval().unwrap_or(DWELL);
+    let bins = instants as f64 * dwell / bin.max(dwell);
+    if bins * shape.sensors as f64 > MOST_BINS as f64 {
+        return Err(Error::file(
+            &paths[0],
+            format!("{bins:.0} bins of {bin:e} s for bursts: expected longer bins"),
+        ));
+    }
+    let mut trace = Trace::new(shape.sensors, dwell, bin);
+    if recording.photons().is_some() {
+        let (stretch, mut arrived) = (recording.stretch(), Arrived::default());
+        while recording.read_times(stretch, &mut arrived)? > 0 {
+            trace.add_times(&arrived);
+        }
+    } else {
+        let (times, mut block) = (((1 << 22) / shape.bytes()).max(1), Block::new());
+        while recording.read_block(times, &mut block)? > 0 {
+            trace.add(&shape, &block.samples);
+        }
+    }
+    Ok(trace.brighter_than(rate))
+}
+
+/// Files to be opened.
+struct Opening<'a> {
+    paths: &'a [PathBuf],
+    first: &'a Path,
+    options: &'a Options,
+    /// Instants that do not count, whatever else is excluded.
+    bursts: Vec<Range<u64>>,
+}
+
+impl Opening<'_> {
+    fn open(&self) -> Result<Counts> {
+        let Self { first, options, .. } = *self;
+        #[cfg(feature = "hdf5")]
+        if !crate::formats::photon_hdf5::spots(first)?.is_empty() {
+            self.lone("photons of all channels")?;
+            self.no_unit("says what its unit of time is: expected no --unit")?;
+            self.no_markers()?;
+            let photons = photon_hdf5::Photons::open(first, options)?;
+            let sensors = photons.sensor_names();
+            return self.counts(photons, sensors, true, None);
+        }
+        if options.spot.is_some() {
+            let reason =
+                "has no spots to choose from: expected no --spot, or a file of Photon-HDF5";
+            return self.refuse(reason);
+        }
+        if is_tttr(first)? {
+            self.lone("photons of all channels")?;
+            self.no_unit("says what its unit of time is: expected no --unit")?;
+            let mut photons = tttr::Photons::open(first, options)?;
+            let sensors = photons.sensor_names();
+            let windows = options.between.map(|markers| photons.between(markers)).transpose()?;
+            return self.counts(photons, sensors, true, windows);
+        }
+        self.no_markers()?;
+        if !options.gates.is_empty() {
+            return self
+                .refuse(&format!("has no microtimes for a gate: expected a file of {FORMATS}"));
+        }
+        if !options.channels.is_empty() {
+            return self
+                .refuse(&format!("has no channels to choose from: expected a file of {FORMATS}"));
+        }
+        self.open_arrays()
+    }
+
+    /// Opens arrays, of counts or of arrival times.
+    fn open_arrays(&self) -> Result<Counts> {
+        let Self { first, options, .. } = *self;
+        let dwell = options.dwell.unwrap_or(DWELL);
+        if begins(first, HDF5)? {
+            self.only_counts()?;
+            #[cfg(not(feature = "hdf5"))]
+            return self.refuse("is HDF5: expected a build of corrust with the feature hdf5");
+            #[cfg(feature = "hdf5")]
+            return {
+                let kept = hdf5::Hdf5::open(first, dwell)?;
+                let sensors = self.numbered("sensor", kept.shape().sensors)?;
+                self.counts(kept, sensors, false, None)
+            };
+        }
+        if first.is_file() && !begins(first, MAGIC)? {
+            return self.refuse(&format!(
+                "is none that corrust knows: expected a file of {FORMATS}, HDF5 or NumPy"
+            ));
+        }
+        let reader = Reader::open(first)?;
+        let of_times = match reader.dtype() {
+            Some(Dtype::Uint64) => true,
+            // Counts are often of this type, too.
+            Some(Dtype::Int64) => options.unit.is_some(),
+            _ => false,
+        };
+        if of_times && reader.shape().len() == 1 {
+            let times = times::Times::open(reader, &self.paths[1..], options)?;
+            return self.counts(times, self.numbered("channel", self.paths.len())?, true, None);
+        }
+        self.only_counts()?;
+        let (kept, missing) = counts::Kept::open(reader, dwell)?;
+        let sensors = self.numbered("sensor", kept.shape().sensors)?;
+        let windows = missing.then(|| Windows::all(kept.instants()));
+        self.counts(kept, sensors, false, windows)
+    }
+
+    /// Counts of a source, of the instants within `windows` if there are any, without those that are excluded.
+    fn counts(
+        &self,
+        source: impl Source + 'static,
+        mut sensors: Vec<String>,
+        photons: bool,
+        windows: Option<Windows>,
+    ) -> Result<Counts> {
+        let all = source.instants();
+        let mut excluded = self.excluded(source.dwell(), all)?;
+        excluded.extend_from_slice(&self.bursts);
+        let windows = match (windows, excluded.is_empty()) {
+            (windows, true) => windows,
+            (windows, false) => {
+                let windows = windows.unwrap_or_else(|| Windows::all(all)).without(excluded);
+                Some(windows.map_err(|error| Error::file(self.first, error.to_string()))?)
+            }
+        };
+        fn counts(
+            reading: Reading<impl Source + 'static>,
+            sensors: Vec<String>,
+            [photons, masked]: [bool; 2],
+        ) -> Counts {
+            let late = reading.late();
+            Counts { recording: Box::new(reading), sensors, photons, masked, late }
+        }
+        Ok(match windows {
+            None => counts(Reading::new(source), sensors, [photons, false]),
+            Some(windows) => {
+                sensors.push("mask".to_owned());
+                counts(Reading::new(Masked::new(source, windows)), sensors, [photons, true])
+            }
+        })
+    }
+
+    /// Instants that have something of the stretches to exclude.
+    fn excluded(&self, dwell: f64, all: u64) -> Result<Vec<Range<u64>>> {
+        // A stretch that ends with an instant does so for all the rounding of its seconds.
+        let near = |seconds: f64, other: fn(f64) -> f64| {
+            let instants = seconds / dwell;
+            let whole = instants.round();
+            if (instants - whole).abs() < 1e-9 * whole.max(1.0) { whole } else { other(instants) }
+        };
+        let stretch = |stretch: &Range<f64>| {
+            let Range { start, end } = *stretch;
+            if !(start >= 0.0 && start < end) {
+                return Err(Error::invalid(format!(
+                    "{start}..{end} s to exclude: expected two times, ascending from 0 on"
+                )));
+            }
+            let instants = near(start, f64::floor) as u64..(near(end, f64::ceil) as u64).min(all);
+            if instants.start >= all {
+                let length = all as f64 * dwell;
+                return Err(Error::file(
+                    self.first,
+                    format!(
+                        "{start}..{end} s to exclude: expected a stretch that begins within its {length} s"
+                    ),
+                ));
+            }
+            Ok(instants)
+        };
+        self.options.exclude.iter().map(stretch).collect()
+    }
+
+    fn refuse<T>(&self, reason: &str) -> Result<T> {
+        Err(Error::file(self.first, reason))
+    }
+
+    /// Refuses files beside a first that has everything.
+    fn lone(&self, what: &str) -> Result<()> {
+        match self.paths.get(1) {
+            None => Ok(()),
+            Some(more) => {
+                Err(Error::file(more, format!("a file beside {what}: expected one file alone")))
+            }
+        }
+    }
+
+    fn no_unit(&self, reason: &str) -> Result<()> {
+        if self.options.unit.is_some() { self.refuse(reason) } else { Ok(()) }
+    }
+
+    fn no_markers(&self) -> Result<()> {
+        match self.options.between {
+            None => Ok(()),
+            Some(_) => self
+                .refuse(&format!("has no markers to count between: expected a file of {FORMATS}")),
+        }
+    }
+
+    /// Refuses options for arrival times.
+    fn only_counts(&self) -> Result<()> {
+        self.lone("counts")?;
+        self.no_unit(
+            "has counts, no arrival times (uint64 or int64, [photon]): expected no --unit",
+        )?;
+        match self.options.start {
+            None => Ok(()),
+            Some(_) => self.refuse("has counts, no arrival times: expected no --start"),
+        }
+    }
+
+    /// Names of so many sensors.
+    fn numbered(&self, what: &str, count: usize) -> Result<Vec<String>> {
         if count > MOST_SENSORS {
-            let reason = format!("counts of {count} sensors: expected at most {MOST_SENSORS}");
-            return Err(Error::file(first, reason));
+            return self
+                .refuse(&format!("counts of {count} sensors: expected at most {MOST_SENSORS}"));
         }
         let mut names = device::room(count)?;
         names.extend((0..count).map(|number| format!("{what} {number}")));
         Ok(names)
-    };
-    let refuse = |what: &str| Err(Error::file(first, what));
-    let no_unit = |what: &str| match options.unit {
-        None => Ok(()),
-        Some(_) => Err(Error::file(first, what)),
-    };
-    let no_markers = || match options.between {
-        None => Ok(()),
-        Some(_) => {
-            let reason = format!("has no markers to count between: expected a file of {FORMATS}");
-            Err(Error::file(first, reason))
-        }
-    };
-    #[cfg(feature = "hdf5")]
-    if !crate::formats::photon_hdf5::spots(first)?.is_empty() {
-        lone("photons of all channels")?;
-        no_unit("says what its unit of time is: expected no --unit")?;
-        no_markers()?;
-        let photons = photon_hdf5::Photons::open(first, options)?;
-        let sensors = photons.sensor_names();
-        return counts(photons, sensors, true, false);
     }
-    if options.spot.is_some() {
-        return refuse("has no spots to choose from: expected no --spot, or a file of Photon-HDF5");
-    }
-    if is_tttr(first)? {
-        lone("photons of all channels")?;
-        no_unit("says what its unit of time is: expected no --unit")?;
-        let photons = tttr::Photons::open(first, options)?;
-        let sensors = photons.sensor_names();
-        return counts(photons, sensors, true, options.between.is_some());
-    }
-    no_markers()?;
-    if !options.gates.is_empty() {
-        return refuse(&format!("has no microtimes for a gate: expected a file of {FORMATS}"));
-    }
-    if !options.channels.is_empty() {
-        return refuse(&format!("has no channels to choose from: expected a file of {FORMATS}"));
-    }
-    let dwell = options.dwell.unwrap_or(DWELL);
-    let no_times = "has counts, no arrival times: expected no --unit";
-    let no_start = || match options.start {
-        None => Ok(()),
-        Some(_) => Err(Error::file(first, "has counts, no arrival times: expected no --start")),
-    };
-    if begins(first, HDF5)? {
-        lone("counts")?;
-        no_unit(no_times)?;
-        no_start()?;
-        #[cfg(not(feature = "hdf5"))]
-        return refuse("is HDF5: expected a build of corrust with the feature hdf5");
-        #[cfg(feature = "hdf5")]
-        return {
-            let kept = hdf5::Hdf5::open(first, dwell)?;
-            let sensors = numbered("sensor", kept.shape().sensors)?;
-            counts(kept, sensors, false, false)
-        };
-    }
-    if first.is_file() && !begins(first, MAGIC)? {
-        let reason =
-            format!("is none that corrust knows: expected a file of {FORMATS}, HDF5 or NumPy");
-        return refuse(&reason);
-    }
-    let reader = Reader::open(first)?;
-    if reader.dtype() == Some(Dtype::Uint64) && reader.shape().len() == 1 {
-        let times = times::Times::open(reader, &paths[1..], options)?;
-        return counts(times, numbered("channel", paths.len())?, true, false);
-    }
-    lone("counts")?;
-    no_unit(no_times)?;
-    no_start()?;
-    let kept = counts::Kept::open(reader, dwell)?;
-    let sensors = numbered("sensor", kept.shape().sensors)?;
-    counts(kept, sensors, false, false)
 }
 
 /// A dwell time in whole units of a file's.

@@ -6,13 +6,14 @@ use corrust_host::{Error, Result, device, samples::CountShape};
 
 use super::{
     Arrived, DWELL, Gate, Microtimes, Options, begin,
-    bins::{Bins, Lists, Sink, Stretch},
+    bins::{Bins, Lists, Photon, Sink, Stretch},
     chosen_channels, dwell_units,
-    gates::{Place, Units, gate_units, place, sensor_names, shown},
+    gates::{Place, Units, Wanted, gate_units, place, sensor_names, shown},
     source::Source,
 };
 use crate::formats::{
     Block,
+    order::Order,
     photon_hdf5::{Column, Reader},
 };
 
@@ -35,7 +36,9 @@ pub(super) struct Photons {
     /// Records that were taken, and of each column in its last block.
     taken: u64,
     used: [usize; 3],
-    last: u64,
+    order: Order,
+    /// Photon beyond the stretch that was read last: the next one may come before it.
+    ahead: Option<Photon>,
 }
 
 impl Photons {
@@ -79,7 +82,8 @@ impl Photons {
             micro: false,
             taken: 0,
             used: [0; 3],
-            last: 0,
+            order: Order::default(),
+            ahead: None,
         })
     }
 
@@ -90,7 +94,6 @@ impl Photons {
 
     /// Adds photons to a sink; their microtimes, too, if they are asked for.
     fn fill(&mut self, sink: &mut impl Sink, microtimed: bool) -> Result<()> {
-        let path = self.reader.path().to_owned();
         let gated = !self.units.is_empty();
         if self.taken == 0 {
             self.micro = gated || microtimed;
@@ -99,79 +102,92 @@ impl Photons {
             return Err(Error::invalid(reason));
         }
         let micro = self.micro;
+        let end = sink.stretch().end;
+        if let Some(photon) = self.ahead.take_if(|photon| photon.since < end) {
+            self.put(sink, photon, false)?;
+        }
         loop {
-            let [times, detectors, microtimes] = &mut self.used;
-            let Reader { timestamps, detectors: channels, nanotimes, .. } = &mut self.reader;
-            if !waiting(&path, Some(timestamps), times)? {
-                return Ok(());
-            }
-            waiting(&path, channels.as_mut(), detectors)?;
-            waiting(&path, nanotimes.as_mut().filter(|_| micro), microtimes)?;
-            let mut count = timestamps.block().len() - *times;
-            if let Some(channels) = channels {
-                count = count.min(channels.block().len() - *detectors);
-            }
-            if let (Some(nanotimes), true) = (&nanotimes, micro) {
-                count = count.min(nanotimes.block().len() - *microtimes);
-            }
-            let mut done = 0;
-            let mut end = false;
-            while done < count {
-                let time = timestamps.block()[*times + done];
-                if time < self.last {
-                    let reason = format!(
-                        "photon {} at time {time} comes after time {}: expected times that never run backwards",
-                        self.taken + done as u64,
-                        self.last
-                    );
-                    return Err(Error::file(&path, reason));
-                }
+            let count = self.waiting(micro)?;
+            for done in 0..count {
+                let [times, detectors, microtimes] = self.used.map(|used| used + done);
+                let time = self.reader.timestamps.block()[times];
                 let since = time.checked_sub(self.origin);
-                if since.is_some_and(|since| since >= sink.stretch().end) {
-                    end = true;
-                    break;
+                let beyond = since.is_some_and(|since| since >= end);
+                if beyond && self.ahead.is_some() {
+                    self.pass(done);
+                    return Ok(());
                 }
-                self.last = time;
-                // Photons before the first instant have no place.
-                let Some(time) = since else {
-                    done += 1;
-                    continue;
+                let Some(late) = self.order.take(time) else {
+                    let reason = format!(
+                        "photon {} at time {time} comes after time {}: {}",
+                        self.taken + done as u64,
+                        self.order.last(),
+                        Order::EXPECTED
+                    );
+                    return Err(Error::file(self.reader.path(), reason));
                 };
-                let channel =
-                    channels.as_ref().map_or(0, |column| column.block()[*detectors + done]);
-                let Place { sensor, wanted } =
-                    self.places.get(channel as usize).copied().unwrap_or_default();
-                let (place, sensor) = (sink.place(time), usize::from(sensor));
-                let microtime = match (&nanotimes, micro) {
-                    (Some(nanotimes), true) => nanotimes.block()[*microtimes + done],
+                // Photons before the first instant have no place.
+                let Some(since) = since else { continue };
+                let Reader { detectors: channels, nanotimes, .. } = &self.reader;
+                let channel = channels.as_ref().map_or(0, |column| column.block()[detectors]);
+                let microtime = match (nanotimes, micro) {
+                    (Some(nanotimes), true) => nanotimes.block()[microtimes],
                     _ => 0,
                 };
-                let full = match gated {
-                    true => (sensor..).zip(&self.units).find_map(|(sensor, gate)| {
-                        let within = microtime.wrapping_sub(gate.start) < gate.length;
-                        (!sink.add(place, sensor, microtime, within & wanted)).then_some(sensor)
-                    }),
-                    false => (!sink.add(place, sensor, microtime, wanted)).then_some(sensor),
-                };
-                if let Some(sensor) = full {
-                    let names =
-                        sensor_names(self.channels.iter().map(usize::to_string), &self.gates);
-                    let reason = format!(
-                        "more than {} photons of {} in instant {}: expected a shorter dwell time",
-                        u16::MAX,
-                        names[sensor],
-                        sink.stretch().instant(time)
-                    );
-                    return Err(Error::file(&path, reason));
+                let photon = Photon { since, channel: channel as usize, microtime };
+                match beyond {
+                    true => self.ahead = Some(photon),
+                    false => self.put(sink, photon, late)?,
                 }
-                done += 1;
             }
-            self.taken += done as u64;
-            self.used.iter_mut().for_each(|used| *used += done);
-            if end {
+            self.pass(count);
+            if count == 0 {
                 return Ok(());
             }
         }
+    }
+
+    /// Number of photons all whose columns wait; where a column is used up, its next block is read. 0 at the end.
+    fn waiting(&mut self, micro: bool) -> Result<usize> {
+        let path = self.reader.path().to_owned();
+        let [times, detectors, microtimes] = &mut self.used;
+        let Reader { timestamps, detectors: channels, nanotimes, .. } = &mut self.reader;
+        if !waiting(&path, Some(timestamps), times)? {
+            return Ok(0);
+        }
+        waiting(&path, channels.as_mut(), detectors)?;
+        waiting(&path, nanotimes.as_mut().filter(|_| micro), microtimes)?;
+        let mut count = timestamps.block().len() - *times;
+        if let Some(channels) = channels {
+            count = count.min(channels.block().len() - *detectors);
+        }
+        if let (Some(nanotimes), true) = (nanotimes, micro) {
+            count = count.min(nanotimes.block().len() - *microtimes);
+        }
+        Ok(count)
+    }
+
+    /// Goes on by so many photons.
+    fn pass(&mut self, photons: usize) {
+        self.taken += photons as u64;
+        self.used.iter_mut().for_each(|used| *used += photons);
+    }
+
+    /// Adds a photon that lies within the sink's stretch.
+    fn put(&self, sink: &mut impl Sink, photon: Photon, late: bool) -> Result<()> {
+        let wanted = Wanted { places: &self.places, gates: &self.units };
+        let full = match self.units.is_empty() {
+            true => wanted.put::<false>(sink, photon, late),
+            false => wanted.put::<true>(sink, photon, late),
+        };
+        let Some(sensor) = full else { return Ok(()) };
+        let reason = format!(
+            "more than {} photons of {} in instant {}: expected a shorter dwell time",
+            u16::MAX,
+            self.sensor_names()[sensor],
+            sink.stretch().instant(photon.since)
+        );
+        Err(Error::file(self.reader.path(), reason))
     }
 }
 
@@ -215,6 +231,10 @@ impl Source for Photons {
     fn photons(&self) -> Option<Vec<u64>> {
         let gates = self.units.len().max(1) as u64;
         Some(vec![self.photons / gates / self.channels.len() as u64; self.shape().sensors])
+    }
+
+    fn late(&self) -> u64 {
+        self.order.late()
     }
 
     fn microtimes(&self) -> Option<Microtimes> {

@@ -1,5 +1,10 @@
 //! Counts from wherever they come, as a recording.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
 use corrust_host::{Error, Result, autocorrelate::MOST_INSTANTS, samples::CountShape};
 
 use super::{Arrived, Microtimes, Photons};
@@ -35,6 +40,11 @@ pub(super) trait Source: Send {
         None
     }
 
+    /// Photons that have come late so far, and were put in order.
+    fn late(&self) -> u64 {
+        0
+    }
+
     /// Photons of each sensor, at most; none where counts are kept.
     fn photons(&self) -> Option<Vec<u64>> {
         None
@@ -60,11 +70,23 @@ pub(super) struct Reading<S> {
     source: S,
     /// Instants that have been read.
     position: u64,
+    late: Arc<AtomicU64>,
 }
 
 impl<S: Source> Reading<S> {
     pub fn new(source: S) -> Self {
-        Self { source, position: 0 }
+        Self { source, position: 0, late: Arc::default() }
+    }
+
+    /// Photons that have come late so far, whoever holds the recording.
+    pub fn late(&self) -> Arc<AtomicU64> {
+        self.late.clone()
+    }
+
+    /// Goes on by so many instants, which have been read.
+    fn pass(&mut self, instants: u64) {
+        self.position += instants;
+        self.late.store(self.source.late(), Ordering::Relaxed);
     }
 
     /// Instants that are left, of some.
@@ -86,7 +108,7 @@ impl<S: Source> Photons for Reading<S> {
         let instants = self.left(instants.min(MOST_INSTANTS));
         self.source.read_times(self.position, instants, arrived)?;
         arrived.instants = instants;
-        self.position += instants;
+        self.pass(instants);
         Ok(instants)
     }
 }
@@ -124,7 +146,7 @@ impl<S: Source> Recording<CountShape> for Reading<S> {
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
         let times = self.left(times as u64) as usize;
         self.source.read(self.position, times, block)?;
-        self.position += times as u64;
+        self.pass(times as u64);
         Ok(times)
     }
 

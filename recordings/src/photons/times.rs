@@ -13,6 +13,7 @@ use super::{
 use crate::formats::{
     Block,
     npy::{Dtype, Reader},
+    order::Order,
 };
 
 /// Times that are read at once.
@@ -37,7 +38,9 @@ struct Channel {
     times: Vec<u64>,
     used: usize,
     next: usize,
-    last: u64,
+    order: Order,
+    /// Time beyond the stretch that was read last, since the first instant: the next one may come before it.
+    ahead: Option<u64>,
 }
 
 impl Times {
@@ -57,17 +60,22 @@ impl Times {
         let mut channels = Vec::with_capacity(readers.len());
         let (mut begins, mut ends) = (u64::MAX, 0);
         for mut reader in readers {
-            reader.expect(Dtype::Uint64, &["photon"])?;
-            let photons = reader.shape()[0];
-            let mut bytes = [0; 8];
-            reader.read_at(0, &mut bytes)?;
-            let first = u64::from_le_bytes(bytes);
-            reader.read_at(photons as u64 - 1, &mut bytes)?;
-            let last = u64::from_le_bytes(bytes);
-            if last >= 1 << 63 {
-                let reason = format!("arrival time {last}: expected times below 2^63");
+            let dtype =
+                if reader.dtype() == Some(Dtype::Int64) { Dtype::Int64 } else { Dtype::Uint64 };
+            if reader.dtype() != Some(dtype) {
+                let name = reader.type_name();
+                let reason = format!("elements of type {name}: expected uint64 or int64 [photon]");
                 return Err(Error::file(reader.path(), reason));
             }
+            reader.expect(dtype, &["photon"])?;
+            let photons = reader.shape()[0];
+            // One of the first two is the first, one of the last two the last.
+            let (mut first, mut last) = ([0; 2], [0; 2]);
+            let some = photons.min(2);
+            read(&mut reader, 0, &mut first[..some])?;
+            read(&mut reader, photons - some, &mut last[..some])?;
+            let first = first[0].min(first[some - 1]);
+            let last = last[0].max(last[some - 1]);
             (begins, ends) = (begins.min(first), ends.max(last + 1));
             channels.push(Channel {
                 reader,
@@ -76,7 +84,8 @@ impl Times {
                 times: Vec::new(),
                 used: 0,
                 next: 0,
-                last: 0,
+                order: Order::default(),
+                ahead: None,
             });
         }
         // A file that runs backwards is refused when it is read.
@@ -90,32 +99,36 @@ impl Times {
 impl Channel {
     /// Adds the times within the bins.
     fn fill(&mut self, sensor: usize, sink: &mut impl Sink) -> Result<()> {
+        let end = sink.stretch().end;
+        if let Some(since) = self.ahead.take_if(|since| *since < end) {
+            self.put(since, sensor, sink)?;
+        }
         loop {
             while let Some(&time) = self.times.get(self.used) {
-                if time < self.last {
-                    let photon = self.next - (self.times.len() - self.used);
-                    let reason = format!(
-                        "photon {photon} at time {time} comes after time {}: expected times that never run \
-                         backwards",
-                        self.last
-                    );
-                    return Err(Error::file(self.reader.path(), reason));
-                }
                 let since = time.checked_sub(self.origin);
-                if since.is_some_and(|since| since >= sink.stretch().end) {
+                let beyond = since.is_some_and(|since| since >= end);
+                if beyond && self.ahead.is_some() {
                     return Ok(());
                 }
-                self.last = time;
-                self.used += 1;
-                // Photons before the first instant have no place.
-                let Some(time) = since else { continue };
-                if !sink.add(sink.place(time), sensor, 0, true) {
+                let Some(late) = self.order.take(time) else {
+                    let photon = self.next - (self.times.len() - self.used);
                     let reason = format!(
-                        "more than {} photons in instant {}: expected a shorter dwell time",
-                        u16::MAX,
-                        sink.stretch().instant(time)
+                        "photon {photon} at time {time} comes after time {}: {}",
+                        self.order.last(),
+                        Order::EXPECTED
                     );
                     return Err(Error::file(self.reader.path(), reason));
+                };
+                self.used += 1;
+                // Photons before the first instant have no place.
+                let Some(since) = since else { continue };
+                if beyond {
+                    self.ahead = Some(since);
+                    continue;
+                }
+                self.put(since, sensor, sink)?;
+                if late {
+                    sink.settle(sensor);
                 }
             }
             let count = READ.min(self.photons - self.next);
@@ -123,11 +136,41 @@ impl Channel {
                 return Ok(());
             }
             self.times.resize(count, 0);
-            self.reader.read_at(self.next as u64, bytemuck::cast_slice_mut(&mut self.times))?;
-            self.times.iter_mut().for_each(|time| *time = u64::from_le(*time));
+            read(&mut self.reader, self.next, &mut self.times)?;
             (self.next, self.used) = (self.next + count, 0);
         }
     }
+
+    /// Adds a photon that lies within the bins.
+    fn put(&self, since: u64, sensor: usize, sink: &mut impl Sink) -> Result<()> {
+        if sink.add(sink.place(since), sensor, 0, true) {
+            return Ok(());
+        }
+        let reason = format!(
+            "more than {} photons in instant {}: expected a shorter dwell time",
+            u16::MAX,
+            sink.stretch().instant(since)
+        );
+        Err(Error::file(self.reader.path(), reason))
+    }
+}
+
+/// Reads times from number `first` on.
+fn read(reader: &mut Reader, first: usize, times: &mut [u64]) -> Result<()> {
+    reader.read_at(first as u64, bytemuck::cast_slice_mut(times))?;
+    let signed = reader.dtype() == Some(Dtype::Int64);
+    for (place, time) in times.iter_mut().enumerate() {
+        *time = u64::from_le(*time);
+        if *time >= 1 << 63 {
+            let shown = if signed { (*time as i64).to_string() } else { time.to_string() };
+            let photon = first + place;
+            let reason = format!(
+                "arrival time {shown} of photon {photon}: expected times of 0 to below 2^63"
+            );
+            return Err(Error::file(reader.path(), reason));
+        }
+    }
+    Ok(())
 }
 
 impl Source for Times {
@@ -153,6 +196,10 @@ impl Source for Times {
 
     fn photons(&self) -> Option<Vec<u64>> {
         Some(self.channels.iter().map(|channel| channel.photons as u64).collect())
+    }
+
+    fn late(&self) -> u64 {
+        self.channels.iter().map(|channel| channel.order.late()).sum()
     }
 
     fn read_times(&mut self, first: u64, instants: u64, arrived: &mut Arrived) -> Result<()> {

@@ -6,9 +6,9 @@ use corrust_host::{Error, Result, samples::CountShape};
 
 use super::{
     Arrived, DWELL, Gate, Microtimes, Options, begin,
-    bins::{Bins, Lists, Sink, Stretch},
+    bins::{Bins, Lists, Photon, Sink, Stretch},
     chosen_channels, dwell_units,
-    gates::{Place, Units, gate_units, place, sensor_names, shown},
+    gates::{Place, Units, Wanted, gate_units, place, sensor_names, shown},
     source::Source,
     windows::Windows,
 };
@@ -16,6 +16,7 @@ use crate::{
     array::time::Timestamp,
     formats::{
         Block,
+        order::Order,
         spc::MICROTIMES,
         tttr::{
             CHANNELS, Event, Header, MARKERS, RECORD, Reader, SYNC, Survey, Words, channel_name,
@@ -35,14 +36,12 @@ pub(super) struct Photons {
     gates: Vec<Gate>,
     places: [Place; CHANNELS],
     units: Vec<Units>,
-    /// Stretches between markers, if photons count there alone.
-    windows: Option<Windows>,
-    /// Those that are read next.
-    open: Windows,
     /// Units of an instant.
     dwell: u64,
     instants: u64,
     clock: Clock,
+    /// Photon beyond the stretch that was read last: the next one may come before it.
+    ahead: Option<Photon>,
     /// Records that wait, from `used` on; the file's next record comes after them.
     records: Vec<u8>,
     used: usize,
@@ -56,8 +55,7 @@ struct Clock {
     origin: u64,
     /// Units of all overflows.
     base: u64,
-    /// Time of the last photon or marker.
-    last: u64,
+    order: Order,
 }
 
 /// Why a stretch of records was left.
@@ -66,7 +64,7 @@ enum Stop {
     Empty,
     /// The next photon is beyond the bins.
     Beyond,
-    /// A time before the one before.
+    /// A time before those of the two photons before.
     Backwards(u64),
     /// The count of an instant's sensor is full.
     Full(u64, usize),
@@ -85,20 +83,7 @@ impl Photons {
         let (origin, instants) = begin(path, header.span(&survey), header.unit, dwell, options)?;
         let mut places = [Place::default(); CHANNELS];
         place(&mut places, &channels, units.len())?;
-        let windows = match options.between {
-            Some(markers) => {
-                check_markers(path, &survey, markers)?;
-                let mut stretches = reader.between(markers, &survey)?;
-                let since = |time: &mut u64| *time = time.saturating_sub(origin);
-                stretches.as_flattened_mut().iter_mut().for_each(since);
-                let windows = Windows::new(&stretches, dwell, instants);
-                Some(windows.map_err(|error| Error::file(path, error.to_string()))?)
-            }
-            None => None,
-        };
         Ok(Self {
-            open: windows.clone().unwrap_or_else(Windows::all),
-            windows,
             reader,
             survey,
             channels,
@@ -108,39 +93,54 @@ impl Photons {
             dwell,
             instants,
             clock: Clock { origin, ..Clock::default() },
+            ahead: None,
             records: Vec::new(),
             used: 0,
             next: 0,
         })
     }
 
+    /// Whole instants between two markers.
+    pub fn between(&mut self, markers: [usize; 2]) -> Result<Windows> {
+        let path = self.reader.path().to_owned();
+        check_markers(&path, &self.survey, markers)?;
+        let mut stretches = self.reader.between(markers, &self.survey)?;
+        let since = |time: &mut u64| *time = time.saturating_sub(self.clock.origin);
+        stretches.as_flattened_mut().iter_mut().for_each(since);
+        Windows::whole(&stretches, self.dwell, self.instants)
+    }
+
     /// Names of the sensors.
     pub fn sensor_names(&self) -> Vec<String> {
         let names = self.channels.iter().map(|&channel| channel_name(channel));
-        let mut names = sensor_names(names, &self.gates);
-        names.extend(self.windows.as_ref().map(|_| "between markers".to_owned()));
-        names
-    }
-
-    /// Sensors of photons.
-    fn photon_sensors(&self) -> usize {
-        self.channels.len() * self.units.len().max(1)
+        sensor_names(names, &self.gates)
     }
 
     fn sensors(&self) -> usize {
-        self.photon_sensors() + usize::from(self.windows.is_some())
+        self.channels.len() * self.units.len().max(1)
     }
 
     /// Adds the records that wait, and those after them, to a sink.
     fn fill(&mut self, sink: &mut impl Sink) -> Result<()> {
         let kind = self.reader.header().kind;
+        let wanted = Wanted { places: &self.places, gates: &self.units };
+        let end = sink.stretch().end;
+        if let Some(photon) = self.ahead.take_if(|photon| photon.since < end) {
+            let full = match self.units.is_empty() {
+                true => wanted.put::<false>(sink, photon, false),
+                false => wanted.put::<true>(sink, photon, false),
+            };
+            if let Some(sensor) = full {
+                return Err(self.full(photon.since, sensor, sink));
+            }
+        }
         loop {
             let records = &self.records[self.used..];
-            let wanted = Wanted { places: &self.places, gates: &self.units, open: &mut self.open };
-            let clock = &mut self.clock;
+            let wanted = Wanted { places: &self.places, gates: &self.units };
+            let (clock, ahead) = (&mut self.clock, &mut self.ahead);
             let (used, stop) = match self.units.is_empty() {
-                true => of_words!(kind, W => take::<W, false>(records, clock, wanted, sink)),
-                false => of_words!(kind, W => take::<W, true>(records, clock, wanted, sink)),
+                true => of_words!(kind, W => take::<W, false>(records, clock, ahead, wanted, sink)),
+                false => of_words!(kind, W => take::<W, true>(records, clock, ahead, wanted, sink)),
             };
             self.used += used * RECORD;
             match stop {
@@ -161,25 +161,26 @@ impl Photons {
                     return Err(Error::file(
                         self.reader.path(),
                         format!(
-                            "record {record} at time {time} comes after time {}: expected times that never \
-                             run backwards",
-                            self.clock.last
+                            "record {record} at time {time} comes after time {}: {}",
+                            self.clock.order.last(),
+                            Order::EXPECTED
                         ),
                     ));
                 }
-                Stop::Full(time, sensor) => {
-                    let name = &self.sensor_names()[sensor];
-                    return Err(Error::file(
-                        self.reader.path(),
-                        format!(
-                            "more than {} photons of {name} in instant {}: expected a shorter dwell time",
-                            u16::MAX,
-                            sink.stretch().instant(time)
-                        ),
-                    ));
-                }
+                Stop::Full(time, sensor) => return Err(self.full(time, sensor, sink)),
             }
         }
+    }
+
+    /// More photons of a sensor than an instant can have.
+    fn full(&self, time: u64, sensor: usize, sink: &impl Sink) -> Error {
+        let reason = format!(
+            "more than {} photons of {} in instant {}: expected a shorter dwell time",
+            u16::MAX,
+            self.sensor_names()[sensor],
+            sink.stretch().instant(time)
+        );
+        Error::file(self.reader.path(), reason)
     }
 }
 
@@ -201,23 +202,16 @@ fn check_markers(path: &Path, survey: &Survey, [first, second]: [usize; 2]) -> R
     Ok(())
 }
 
-/// Photons that are taken.
-struct Wanted<'a> {
-    places: &'a [Place; CHANNELS],
-    gates: &'a [Units],
-    open: &'a mut Windows,
-}
-
 /// Adds records to a sink, and returns how many, and why no more.
 fn take<W: Words, const GATED: bool>(
     records: &[u8],
     clock: &mut Clock,
+    ahead: &mut Option<Photon>,
     wanted: Wanted<'_>,
     sink: &mut impl Sink,
 ) -> (usize, Stop) {
-    let Wanted { places, gates, open } = wanted;
     // Kept in registers.
-    let Clock { origin, mut base, mut last } = *clock;
+    let Clock { origin, mut base, mut order } = *clock;
     let end = sink.stretch().end;
     let words: &[[u8; RECORD]] = records.as_chunks().0;
     let mut stop = Stop::Empty;
@@ -244,39 +238,30 @@ fn take<W: Words, const GATED: bool>(
             }
         }
         let time = base + before + W::time(word);
-        if time < last {
-            (used, stop) = (index, Stop::Backwards(time));
-            break;
-        }
-        // Photons before the first instant are not wanted, and have no place.
-        let Some(since) = time.checked_sub(origin) else {
-            (last, base) = (time, base + before);
-            continue;
-        };
-        if since >= end {
+        let since = time.checked_sub(origin);
+        let beyond = since.is_some_and(|since| since >= end);
+        if beyond && ahead.is_some() {
             (used, stop) = (index, Stop::Beyond);
             break;
         }
-        last = time;
-        let Place { sensor, wanted } = places[channel];
-        let wanted = wanted & open.has(since);
-        let (place, sensor) = (sink.place(since), usize::from(sensor));
-        let microtime = W::microtime(word);
-        let full = if GATED {
-            (sensor..).zip(gates).find_map(|(sensor, gate)| {
-                let within = microtime.wrapping_sub(gate.start) < gate.length;
-                (!sink.add(place, sensor, microtime, within & wanted)).then_some(sensor)
-            })
-        } else {
-            (!sink.add(place, sensor, microtime, wanted)).then_some(sensor)
+        let Some(late) = order.take(time) else {
+            (used, stop) = (index, Stop::Backwards(time));
+            break;
         };
-        if let Some(sensor) = full {
+        base += before;
+        // Photons before the first instant are not wanted, and have no place.
+        let Some(since) = since else { continue };
+        let photon = Photon { since, channel, microtime: W::microtime(word) };
+        if beyond {
+            *ahead = Some(photon);
+            continue;
+        }
+        if let Some(sensor) = wanted.put::<GATED>(sink, photon, late) {
             (used, stop) = (index, Stop::Full(since, sensor));
             break;
         }
-        base += before;
     }
-    *clock = Clock { origin, base, last };
+    *clock = Clock { origin, base, order };
     (used, stop)
 }
 
@@ -337,11 +322,11 @@ impl Source for Photons {
         let gates = self.units.len().max(1);
         let of = |&channel: &usize| self.survey.photons[channel].div_ceil(gates as u64);
         let photons = self.channels.iter().map(of);
-        let mut photons: Vec<_> = photons.flat_map(|photons| vec![photons; gates]).collect();
-        if let Some(windows) = &self.windows {
-            photons.push(windows.within(0..self.instants).map(|part| part.end - part.start).sum());
-        }
-        Some(photons)
+        Some(photons.flat_map(|photons| vec![photons; gates]).collect())
+    }
+
+    fn late(&self) -> u64 {
+        self.clock.order.late()
     }
 
     fn microtimes(&self) -> Option<Microtimes> {
@@ -356,7 +341,7 @@ impl Source for Photons {
 
     fn read_times(&mut self, first: u64, instants: u64, arrived: &mut Arrived) -> Result<()> {
         let stretch = Stretch::new(first, instants, self.dwell);
-        let sensors = self.photon_sensors();
+        let sensors = self.sensors();
         match arrived.with_microtimes {
             true => {
                 let mut lists = Lists::<true>::new(arrived, sensors, stretch);
@@ -369,32 +354,12 @@ impl Source for Photons {
                 lists.finish();
             }
         }
-        if let Some(windows) = &self.windows {
-            let inside = windows.within(first..first + instants);
-            let mut mask = Vec::new();
-            inside.for_each(|part| {
-                mask.extend((part.start - first) as u32..(part.end - first) as u32)
-            });
-            if arrived.with_microtimes {
-                arrived.microtimes.push(vec![0; mask.len()]);
-            }
-            arrived.times.push(mask);
-        }
         Ok(())
     }
 
     fn read(&mut self, first: u64, times: usize, block: &mut Block) -> Result<()> {
         let (shape, dwell) = (self.shape(), self.dwell);
         block.fill_counts(shape, times, |counts| {
-            if let Some(windows) = &self.windows {
-                for part in windows.within(first..first + times as u64) {
-                    let part = part.start - first..part.end - first;
-                    let rows =
-                        part.start as usize * shape.sensors..part.end as usize * shape.sensors;
-                    let rows = counts[rows].chunks_exact_mut(shape.sensors);
-                    rows.for_each(|row| row[shape.sensors - 1] = 1);
-                }
-            }
             self.fill(&mut Bins::new(counts, shape.sensors, first, dwell))
         })
     }

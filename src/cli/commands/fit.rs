@@ -27,8 +27,9 @@ use crate::cli::terminal::say::{say, warn};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Tables of curves: CSV, as of corrust autocorrelate --curves
-    #[arg(required = true, value_name = "CURVES.csv", value_parser = input())]
+    /// Tables of curves: CSV, as of corrust autocorrelate --curves; text of lag in seconds, g and, if it is known, standard error; or curves
+    /// of ALV (.asc), Zeiss ConfoCor (.fcs) or Correlator.com (.sin)
+    #[arg(required = true, value_name = "CURVES", value_parser = input())]
     inputs: Vec<PathBuf>,
     /// Model: diffusion in space (3d) or in a plane (2d)
     #[arg(long, value_enum, default_value_t = Space::Space)]
@@ -99,7 +100,9 @@ Examples:
   corrust fit g.csv
   corrust fit g.csv --triplet --range 200ns..1s --waist 0.25um -o fit.json --plot fit.svg
   corrust fit a.csv b.csv --components 2 --share tau1 --share tau2 --csv table.csv
-  corrust fit g.csv --model 2d --curve mean --fix offset=1.001";
+  corrust fit g.csv --model 2d --curve mean --fix offset=1.001
+  corrust fit sample.asc --offset --range 1us..100ms
+  corrust fit lag_and_g_minus_1.txt --fix offset=0";
 
 /// Reads a number, or a time with its unit.
 fn number(text: &str) -> Result<f64, String> {
@@ -280,8 +283,11 @@ impl Args {
             }
             let curves = table.curves.into_iter().zip(table.without);
             for (index, ((name, mut curve), without)) in curves.enumerate() {
-                let taken =
-                    if self.curve.is_empty() { index > 0 } else { self.curve.contains(&name) };
+                let taken = if self.curve.is_empty() {
+                    index > 0 || !table.mean
+                } else {
+                    self.curve.contains(&name)
+                };
                 if !taken {
                     continue;
                 }

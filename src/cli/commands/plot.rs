@@ -26,6 +26,9 @@ use crate::cli::pictures::plot::{
 };
 use crate::cli::terminal::say::say;
 
+/// Endings of tables of curves, of corrust and of other programs.
+const TEXTS: [&str; 6] = ["csv", "txt", "dat", "asc", "fcs", "sin"];
+
 /// Spectra and closure phases that are drawn: as many as have room for their names.
 const LINES: usize = 20;
 
@@ -36,7 +39,8 @@ const LINES: usize = 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Visibilities: .npy [dump][channel][baseline][2], or .uvh5; curves: .csv
+    /// Visibilities: .npy [dump][channel][baseline][2], or .uvh5; curves: .csv, or .txt, .dat, .asc, .fcs, .sin
+    /// of other programs, as corrust fit reads them
     #[arg(value_name = "FILE", value_parser = input())]
     input: PathBuf,
     /// Figure to write: a name ending in .svg or .png
@@ -87,7 +91,7 @@ impl Args {
         let files = RunFiles::default().reads([&self.input]);
         files.writes_as([&self.output], ENDINGS).check(self.existing)?;
         self.check_given()?;
-        if ending(&self.input) == "csv" {
+        if TEXTS.contains(&&ending(&self.input)[..]) {
             draw_curves(&self.input, &self.output)?;
             say(format_args!("figure: {}", self.output.display()));
             return Ok(());
@@ -177,7 +181,7 @@ impl Args {
 impl Args {
     /// Refuses options that this figure does not use.
     fn check_given(&self) -> Result<()> {
-        if ending(&self.input) == "csv" {
+        if TEXTS.contains(&&ending(&self.input)[..]) {
             let all = ["kind", "dump", "channel", "baseline", "polarisation"];
             return given::refuse(&all, "correlation curves have none, expected visibilities");
         }
@@ -207,8 +211,11 @@ impl Args {
 fn draw_curves(input: &Path, output: &Path) -> Result<()> {
     let mut table = Table::read(input)?;
     // The mean is the first.
-    let own = table.curves.split_off(1);
-    let drawn = if own.len() > COLOURS.len() { table.curves } else { own };
+    let own = table.curves.split_off(usize::from(table.mean));
+    let drawn = match own.len() > COLOURS.len() {
+        true if table.mean => table.curves,
+        _ => own.into_iter().take(COLOURS.len()).collect(),
+    };
     let named = drawn.into_iter().map(|(name, curve)| (name.replace('_', " "), curve));
     let curves_drawn: Vec<(String, Curve)> = named.collect();
     let lags = table.lags.iter().copied().filter(|lag| *lag > 0.0);

@@ -81,6 +81,11 @@ impl Reader {
         self.input.path()
     }
 
+    /// Whether parts can be read in order alone, each once.
+    pub(crate) fn is_pipe(&self) -> bool {
+        self.input.length().is_none()
+    }
+
     /// Type of the elements, if it is one of [`Dtype`]'s.
     pub fn dtype(&self) -> Option<Dtype> {
         self.dtype
@@ -181,7 +186,8 @@ impl Reader {
         }
     }
 
-    pub(super) fn element_bytes(&self) -> usize {
+    /// Bytes of an element, of a type that is known.
+    pub(crate) fn element_bytes(&self) -> usize {
         self.dtype.expect("elements of a type that is known").bytes()
     }
 

@@ -12,6 +12,7 @@ use corrust::{
 use super::{
     Args, Ends, Output, gate,
     tables::{Curves, pycorrfit_files},
+    warn_late,
 };
 use crate::cli::options::given;
 use crate::cli::terminal::numbers::{count, digits};
@@ -104,6 +105,7 @@ impl Args {
         let start = Instant::now();
         sum(counts.recording, &filters, &mut plan, blocks.as_mut())?;
         let seconds = start.elapsed().as_secs_f64();
+        warn_late(&counts.late);
 
         let sums = plan.sums();
         let errors = blocks.as_ref().map(Ends::errors);

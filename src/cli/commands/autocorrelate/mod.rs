@@ -7,6 +7,7 @@ pub mod tables;
 
 use std::{
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
     time::Instant,
 };
 
@@ -18,7 +19,7 @@ use corrust::{
         npy::{Dtype, Writer},
         tttr::SYNC,
     },
-    photons::{self, Arrived, CountShape, DETECTORS, Gate, Photons, Trace},
+    photons::{self, Arrived, Bursts, CountShape, DETECTORS, Gate, Photons, Trace},
     run::{Reader, Source},
 };
 use filtered::{PatternArg, pattern};
@@ -27,7 +28,7 @@ use tables::{Curves, TABLES, TRACES, pycorrfit_files};
 
 use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
-use crate::cli::options::units::Seconds;
+use crate::cli::options::units::{Hertz, Seconds};
 use crate::cli::pictures::plot;
 use crate::cli::terminal::numbers::{count, digits, si};
 use crate::cli::terminal::progress::Progress;
@@ -39,14 +40,14 @@ const BLOCK_BYTES: usize = 1 << 26;
 /// Autocorrelate photons or their counts: sums of products at lags spread over decades (multi-tau)
 ///
 /// Photons are a PTU, PT2, PT3, HT2 or HT3 file of PicoQuant's, Becker & Hickl's SPC or Photon-HDF5, whose channels become sensors, or NumPy files of arrival
-/// times, uint64 [photon], one for each channel. Counts are a NumPy file, uint8 or uint16 [T][sensor], or an
-/// HDF5 file whose dataset "data" has sensors last, as BrightEyes-MCS writes them. The output is a NumPy file, uint64 [sensor][group][lag]: A_k[c] = sum over m of Z_k[m] Y_k,c[m], bins of 2^k
+/// times, uint64 or int64 [photon], one for each channel. Counts are a NumPy file, whole numbers of 0 to 65535 of any type [T][sensor],
+/// of which NaN in a floating one leaves its instant out, or an HDF5 file whose dataset "data" has sensors last, as BrightEyes-MCS writes them. The output is a NumPy file, uint64 [sensor][group][lag]: A_k[c] = sum over m of Z_k[m] Y_k,c[m], bins of 2^k
 /// samples, lag S (2^k - 1) + c 2^k samples. Sums are exact and the same on every device.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// PTU, PT2, PT3, HT2, HT3, SPC or Photon-HDF5 file; NumPy file of counts, uint8 or uint16 [T][sensor], or [T] of one sensor, - for the standard
-    /// input; HDF5 file of counts; or NumPy files of arrival times, uint64 [photon], one for each channel
+    /// PTU, PT2, PT3, HT2, HT3, SPC or Photon-HDF5 file; NumPy file of counts, whole numbers [T][sensor], or [T] of one sensor, - for the standard
+    /// input; HDF5 file of counts; or NumPy files of arrival times, uint64 or int64 [photon], one for each channel
     #[arg(required = true, value_name = "IN", value_parser = input())]
     inputs: Vec<PathBuf>,
     /// NumPy file to write the sums to, - for the standard output
@@ -131,13 +132,20 @@ struct PhotonArgs {
     /// scan; other instants are left out of the curves, and the sums' last row is the mask's
     #[arg(long, value_name = "A,B", value_parser = markers)]
     between_markers: Option<[usize; 2]>,
+    /// Leave a stretch of seconds since the first instant out of the curves, as in 3s..5s, an aggregate or a shutter that --trace shows;
+    /// repeated; the sums' last row is the mask's
+    #[arg(long, value_name = "A..B", value_parser = gate)]
+    exclude: Vec<Gate>,
+    /// Leave out bursts: bins of --trace-bin in which a sensor has more than this rate of photons, as in 200kHz
+    #[arg(long, value_name = "RATE")]
+    bursts: Option<Hertz>,
     /// Correlate components of different decays (FLCS), this one's pattern from a file of one species, flat (afterpulses,
     /// background), gate:2ns..8ns or time:0s..10s of the file itself, or a table .npy, float64 [component][microtime], or .csv;
     /// repeated
     ///
     /// Each channel has a sensor for each component: photons weighted by least squares, sums float64. On a CPU.
     #[arg(long, value_name = "PATTERN", value_parser = pattern,
-          conflicts_with_all = ["gate", "between_markers", "resume", "save"])]
+          conflicts_with_all = ["gate", "between_markers", "exclude", "bursts", "resume", "save"])]
     pattern: Vec<PatternArg>,
     /// NumPy file for the weights, float64 [channel][component][microtime]
     #[arg(long, value_name = "W.npy", value_parser = output(), requires = "pattern")]
@@ -159,7 +167,7 @@ struct PhotonArgs {
     /// .svg or .png
     #[arg(long, value_name = "FILE", value_parser = output())]
     trace: Option<PathBuf>,
-    /// Length of a bin of the trace
+    /// Length of a bin of the trace, and of --bursts
     #[arg(long, value_name = "TIME", default_value = "10ms")]
     trace_bin: Seconds,
 }
@@ -212,6 +220,7 @@ Examples:
   corrust autocorrelate photons.ptu -o sums.npy --dwell 1us --blocks 20 --pycorrfit g.csv --plot g.svg
   corrust autocorrelate photons.ptu -o sums.npy --gate 2ns..10ns --gate 10ns..20ns --trace rate.svg
   corrust autocorrelate scan.ptu -o sums.npy --dwell 1us --between-markers 1,2 --curves g.csv
+  corrust autocorrelate photons.ptu -o sums.npy --exclude 3s..5s --bursts 200kHz --curves g.csv
   corrust autocorrelate mix.ptu -o sums.npy --pattern slow.ptu --pattern fast.ptu --pattern flat --curves g.csv
   corrust autocorrelate spad.npy -o sums.npy --pairs all --groups 1 --lags 8 --curves g.npy
 
@@ -253,6 +262,7 @@ impl Args {
         }
         let state = plan.state()?;
         let seconds = start.elapsed().as_secs_f64();
+        warn_late(&counts.late);
 
         let all_sums = Sums::of(&state)?;
         let writes = writer.write(&all_sums);
@@ -286,6 +296,15 @@ impl Args {
             [instants as f64 * dwell, seconds],
             &device,
         );
+        if let Some(mask) = &mask {
+            // At lag 0 every instant has a bin of its own.
+            let [all, left] = [mask.instants, mask.instants - mask.direct[[0, 0]]];
+            say(format_args!(
+                "  left out {} s of {} s",
+                digits(left as f64 * dwell),
+                digits(all as f64 * dwell)
+            ));
+        }
         Ok(())
     }
 
@@ -320,8 +339,10 @@ impl Args {
 
     /// Refuses options that no output of this run uses.
     fn check_given(&self) -> Result<()> {
-        if self.photons.trace.is_none() && self.pycorrfit.is_none() {
-            given::refuse(&["trace-bin"], "there is no trace, expected --trace or --pycorrfit")?;
+        let bins = self.photons.trace.is_some() || self.photons.bursts.is_some();
+        if !bins && self.pycorrfit.is_none() {
+            let why = "there is no trace, expected --trace, --pycorrfit or --bursts";
+            given::refuse(&["trace-bin"], why)?;
         }
         if self.curves.is_none() && self.pycorrfit.is_none() && self.plot.is_none() {
             let why = "nothing shows error bars, expected --curves, --pycorrfit or --plot";
@@ -338,12 +359,16 @@ impl Args {
 
     /// Options for opening the photons or counts.
     fn options(&self) -> photons::Options {
-        let PhotonArgs { channels, gate, spot, start, unit, keep_going, .. } = &self.photons;
+        let PhotonArgs { channels, gate, exclude, spot, start, unit, keep_going, .. } =
+            &self.photons;
+        let bin = self.photons.trace_bin.0;
         photons::Options {
             dwell: Some(self.dwell.0),
             channels: channels.clone(),
             gates: gate.clone(),
             between: self.photons.between_markers,
+            exclude: exclude.iter().map(|stretch| stretch.start..stretch.end).collect(),
+            bursts: self.photons.bursts.map(|Hertz(rate)| Bursts { rate, bin }),
             start: *start,
             unit: unit.map(|unit| unit.0),
             spot: *spot,
@@ -431,6 +456,14 @@ impl Args {
         let plan = builder.pairs(&pairs).build()?;
         // All of them are sensors, or there was no plan.
         Ok((plan, pairs.into_iter().map(|(a, b)| [a as u32, b as u32]).collect()))
+    }
+}
+
+/// Says how many photons were put in order.
+fn warn_late(late: &AtomicU64) {
+    let late = late.load(Ordering::Relaxed);
+    if late > 0 {
+        warn(format_args!("{} came late by one photon, put in order", count(late, "photon")));
     }
 }
 

@@ -4,10 +4,17 @@ use std::{collections::HashMap, path::Path};
 
 use ndarray::Array2;
 
-use corrust::{Error, Result, autocorrelate::Curve, format::read_text_up_to};
+use corrust::{
+    Error, Result,
+    autocorrelate::Curve,
+    format::{curves, read_most},
+};
 
 /// Bytes of a table of curves, at most.
 const MOST: u64 = 256 << 20;
+
+/// First names of a table's columns.
+const MEAN: &str = "lag_seconds,mean";
 
 /// Part of a column's name between a curve's and the number of the block that it is without.
 const WITHOUT: &str = "_without_";
@@ -16,34 +23,30 @@ const WITHOUT: &str = "_without_";
 pub struct Table {
     /// All lags, in seconds; a curve has those at which it has a value.
     pub lags: Vec<f64>,
-    /// The mean over all curves, then every curve, with their names. Errors that are not known are NaN.
+    /// The mean over all curves, of a table that has it, then every curve, with their names. Errors that are not known are NaN.
     pub curves: Vec<(String, Curve)>,
     /// Values of each curve without one block after the other, `[block][point]`; of no blocks where there are none.
     pub without: Vec<Array2<f64>>,
     /// Whether there are columns of errors.
     pub errors: bool,
+    /// Whether the first curve is the mean.
+    pub mean: bool,
 }
 
 impl Table {
-    /// Reads a table of `--curves`, CSV.
+    /// Reads a table of `--curves`, CSV, or curves of another program ([`format::curves`]).
     ///
     /// # Errors
     /// [`Error::File`] when it is none; [`Error::Io`].
     pub fn read(path: &Path) -> Result<Self> {
-        let text = read_text_up_to(path, MOST)?;
+        let bytes = read_most(path, MOST)?;
+        if !bytes.starts_with(MEAN.as_bytes()) {
+            return Ok(Self::of(curves::of(path, &bytes)?));
+        }
+        let text = String::from_utf8(bytes)
+            .map_err(|error| Error::file(path, format!("{error}: expected text")))?;
         let mut lines = text.lines();
         let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
-        if names.get(..2) != Some(&["lag_seconds", "mean"]) {
-            let start: String = text.chars().take(24).collect();
-            return Err(Error::file(
-                path,
-                format!(
-                    "starts with \"{}\": expected a table of curves, \"lag_seconds,mean\", as of corrust \
-                     autocorrelate --curves",
-                    start.escape_debug()
-                ),
-            ));
-        }
         let mut columns = vec![Vec::new(); names.len()];
         for (number, line) in lines.enumerate() {
             let values: Vec<&str> = line.split(',').collect();
@@ -92,6 +95,18 @@ impl Table {
         };
         let (curves, without) = own.iter().map(curve).unzip();
         let errors = names.iter().any(|name| name.ends_with("_error"));
-        Ok(Self { lags: columns.swap_remove(0), curves, without, errors })
+        Ok(Self { lags: columns.swap_remove(0), curves, without, errors, mean: true })
+    }
+
+    /// Curves without a mean, and without blocks.
+    fn of(mut curves: Vec<(String, Curve)>) -> Self {
+        let lags = curves.iter().flat_map(|(_, curve)| curve.lags.iter().copied()).collect();
+        let without = curves.iter().map(|(_, curve)| Array2::default((0, curve.lags.len())));
+        let without = without.collect();
+        let errors = curves.iter().any(|(_, curve)| !curve.errors.is_empty());
+        for (_, curve) in &mut curves {
+            curve.errors.resize(curve.lags.len(), f64::NAN);
+        }
+        Self { lags, curves, without, errors, mean: false }
     }
 }
