@@ -464,7 +464,7 @@ impl Gpu for Model {
         blocks: u32,
         parameters: &[u8],
     ) -> Result<()> {
-        // Results mean nothing: a launch that nobody times is left out.
+        // Results mean nothing: launches that are not timed are skipped.
         if blocks == 0 || self.state().timed.is_none() {
             return Ok(());
         }

@@ -55,7 +55,7 @@ fn facts(place: &Place) -> Result<&device::Facts> {
     gpu.map(|gpu| gpu.facts()).ok_or_else(|| Error::invalid("--tune: found a CPU, expected a GPU"))
 }
 
-/// Table by measurements of [`cases`]. Entries that were not measured are those of the GPU's table.
+/// Tuning table from measurements of [`cases`]; entries that were not measured come from the GPU's known table.
 ///
 /// # Errors
 /// [`Error::Invalid`] where there is no GPU.

@@ -50,7 +50,7 @@ impl Sum for Int32 {
     }
 }
 
-/// f32; what is no number becomes integer 0.
+/// f32; NaN becomes integer 0.
 pub struct Float32;
 
 impl Sum for Float32 {
@@ -83,7 +83,7 @@ fn power_of_two(shift: u32) -> f32 {
 pub type Quad = [[i32; 2]; 4];
 
 /// Brings sums from `1 << scale` times their size to their own, adds what earlier launches summed over
-/// other dishes, and leaves the sum for later ones; `address` is that of the lane's four sums.
+/// other dishes, and stores the sums for later ones; `address` points to the lane's four sums.
 ///
 /// # Safety
 /// No other thread uses them.

@@ -388,10 +388,10 @@ leave! {
     Delivered<Cf16>, 128;
 }
 
-/// A sample type on `wgmma`, with parts of 64, 128 and, in tiles of so many, 192 columns.
+/// A sample type on `wgmma`, in parts of 64, 128 or, where the tile has them, 192 columns.
 trait Parts<F: Feed>: Samples + Sized {
-    /// [`Correlator::multiply_part`], or [`Correlator::multiply_leaving`], of the first columns, of which there are
-    /// at least `columns`.
+    /// Calls [`Correlator::multiply_part`] or [`Correlator::multiply_leaving`] for the first columns, at least `columns`
+    /// of them.
     ///
     /// # Safety
     /// The conditions of these hold.
@@ -469,7 +469,7 @@ unsafe fn correlate<
     let shared = shape.shared();
     let pipeline = Pipeline { base: dynamic_shared(), plan: shared.ring };
     let work = &Correlator::<S, F> { p, shape, shared, pipeline, kind: PhantomData };
-    // SAFETY: the plan is that of the block's shared memory, and every role keeps to its barriers.
+    // SAFETY: the block's shared memory is laid out by the plan, and every role keeps to its barriers.
     unsafe {
         if thread() == 0 {
             pipeline.init(1, 32 * TRANSPOSING_WARPS, shape.multiplying());

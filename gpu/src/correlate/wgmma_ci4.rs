@@ -8,9 +8,9 @@
 //! ```
 //!
 //! All factors are bytes, so that the int8 tensor cores give a complex product for three real ones: 4/3
-//! of what their peak counts as. The idea is Gauss's; with packed integers it is that of Klages et al.,
-//! "GPU Kernels for High-Speed 4-Bit Astrophysical Data Processing": samples of few bits leave room for
-//! arithmetic before the multiplication.
+//! of their nominal peak. The idea is Gauss's, applied to packed integers by Klages et al., "GPU Kernels for
+//! High-Speed 4-Bit Astrophysical Data Processing": samples of few bits leave room for arithmetic before the
+//! multiplication.
 //!
 //! The products are chosen for their operands. A sample of excess-8 nibbles is a byte
 //! `16 (c + 8) + d + 8`: `16 c + d` with a bias of 136, which a product takes as it lies in memory. Its lower
@@ -117,7 +117,7 @@ unsafe fn correlate<const STAGING_REGISTERS: u32, const MULTIPLYING_REGISTERS: u
     let shared = shape.shared();
     let pipeline = Pipeline { base: dynamic_shared(), plan: shared.ring };
     let work = Correlator { p, shape, shared, pipeline };
-    // SAFETY: the plan is that of the block's shared memory, and every role keeps to its barriers.
+    // SAFETY: the block's shared memory is laid out by the plan, and every role keeps to its barriers.
     unsafe {
         if thread() == 0 {
             pipeline.init(1, shape.staging * WARPGROUP, shape.multiplying());
@@ -433,7 +433,7 @@ trait Multiply {
     unsafe fn multiply<const EXCESS: bool>(&mut self, row_sums: &mut [u32; 2], row: u32, b: u64);
 }
 
-/// Stamps [`Multiply`] for parts of so many columns.
+/// Stamps [`Multiply`] for each width of a part, in columns.
 macro_rules! multiply {
     ($($columns:tt)*) => {$(
         impl Multiply for Sums<{ $columns / 2 }> {

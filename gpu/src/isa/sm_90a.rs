@@ -255,8 +255,8 @@ pub const fn descriptor_step(bytes: u32) -> u32 {
     bytes >> 4
 }
 
-/// `fence.proxy.async.shared::cta`: earlier writes of the thread to shared memory are visible to
-/// `wgmma` and TMA of who hears of it after.
+/// `fence.proxy.async.shared::cta`: makes the thread's earlier writes to shared memory visible to
+/// `wgmma` and TMA of threads that synchronise with it afterwards.
 #[inline(always)]
 pub fn fence_proxy_async() {
     // SAFETY: orders the thread's own accesses.

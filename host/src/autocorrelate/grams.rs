@@ -73,8 +73,8 @@ const LEAST_PART: usize = 256;
 /// Rows of a tile of the kernels, about.
 const TILE: usize = 128;
 
-/// The products of all sensors of the units take as long as those of so many times fewer rows by bin groups, about:
-/// an H200 computes 207 T of them a second, of which bin groups do 50 G to 200 G.
+/// Ratio of speeds, about: matrices multiply all sensors of the units in the time that bin groups take for `SHARE` times
+/// fewer rows. An H200 computes 207 T products a second by matrices, 50 G to 200 G by bin groups.
 const SHARE: usize = 1024;
 
 /// Fewest lags of autocorrelations, and of few pairs, from which matrices are quicker than bin groups for blocks of any
@@ -322,7 +322,7 @@ impl Grams {
         Ok(grams)
     }
 
-    /// Bytes of so many instants, one after the other.
+    /// Bytes of `instants` instants, one after the other.
     fn bytes(&self, instants: usize) -> Rows {
         Rows::one(instants * self.state.shape.sensors)
     }
@@ -409,8 +409,8 @@ impl Grams {
         self.correlator.accumulate(rows)
     }
 
-    /// The sums of products `[row][lag]` since they were asked for last, of so many instants, and those of counts
-    /// of each row's sensors.
+    /// Takes the sums over the `instants` instants since the last call: of products `[row][lag]`, and of the counts of each
+    /// row's two sensors.
     fn take(&mut self, instants: u64) -> Result<(Vec<u64>, Vec<[u64; 2]>)> {
         self.correlator.dump_into(&mut self.dump)?;
         let sums = self.dump.visibilities.integer().expect("sums of integers");

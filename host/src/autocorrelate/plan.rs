@@ -380,9 +380,8 @@ impl Autocorrelator {
     }
 
     /// Adds photons to the stream by their arrival times: for every sensor the instants of its photons, ascending. The
-    /// sums are those of counts, bit for bit, and a stream may have counts and times in turns. On a CPU, photons are
-    /// correlated without the instants between them where these are many ([`Kernel::Times`]); elsewhere times become
-    /// counts.
+    /// sums equal the sums of counts, bit for bit, and a stream may mix counts and times. On a CPU, sparse photons are
+    /// correlated without the instants between them ([`Kernel::Times`]); elsewhere times become counts.
     ///
     /// ```
     /// use corrust_host::{Autocorrelator, Device, autocorrelate::Arrivals};

@@ -13,7 +13,7 @@ use crate::{
 /// The most samples by which an input may be delayed or advanced.
 pub const MAX_DELAY_SAMPLES: i64 = 1 << 28;
 
-/// Delays of the inputs, and what is to be known to apply them.
+/// Delays of the inputs, and the parameters needed to apply them.
 #[derive(Clone)]
 pub(super) struct Delays {
     /// Seconds.

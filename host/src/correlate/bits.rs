@@ -48,7 +48,7 @@ const TIMES: usize = Encoding::B1.times();
 /// Most bytes of `ci8` samples that words are made into at once.
 const PIECE_BYTES: usize = 64 << 20;
 
-/// The backend of words, and that of what is no whole word.
+/// The backend for whole words, and the one for the time samples of incomplete words.
 pub(super) struct Bits {
     shape: Shape,
     kernel: Kernel,
@@ -62,7 +62,7 @@ pub(super) struct Bits {
     times: Option<Box<dyn Backend>>,
     /// Whether `times` has sums since the last dump.
     used: bool,
-    /// What `times` has summed, on its way to other sums.
+    /// Sums of `times`, before they are added to the others.
     sums: Visibilities,
 }
 

@@ -114,7 +114,7 @@ impl OnDevice {
             Output { first: times, times: largest, shifts: None, address: delays.next.address() };
         for output in [delayed, history] {
             let kernel = window.kernels(&self.gpu, &output)[0];
-            // SAFETY: the window and the outputs are those of the shape, the shifts at most the largest.
+            // SAFETY: the window and the outputs have the shape's sizes, and no shift exceeds the largest.
             unsafe { kernel.launch(&self.gpu, stream)? };
         }
         std::mem::swap(&mut delays.history, &mut delays.next);

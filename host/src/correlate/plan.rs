@@ -79,7 +79,7 @@ impl Builder {
     /// first sample is missing. Negative shifts advance an input: as no sample comes before it is taken, all inputs are
     /// delayed by as much more as makes the least shift 0.
     pub fn shifts<S: Copy + TryInto<i64>>(mut self, shifts: &[S]) -> Self {
-        // More than there are is refused where the delays are made.
+        // Shifts that do not fit i64 saturate, and are refused where the delays are made.
         self.shifts = shifts.iter().map(|&shift| shift.try_into().unwrap_or(i64::MAX)).collect();
         self
     }

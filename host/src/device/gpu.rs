@@ -269,7 +269,7 @@ pub trait Gpu: Send + Sync + fmt::Debug {
     /// Starts `blocks` blocks of a kernel, in the stream's order. Zero blocks do nothing.
     ///
     /// # Safety
-    /// `parameters` are those of the kernel, and it stays within memory with them.
+    /// `parameters` are of the kernel's type, and with them it stays within allocated memory.
     unsafe fn launch_bytes(
         &self,
         stream: Stream,

@@ -67,7 +67,7 @@ impl Kernels {
                         format!("kernel {name} takes {found}: expected {expected}"),
                     ));
                 }
-                // Lines of a file with one kernel are those of its module, in messages too.
+                // The whole file where it has one kernel, so that messages count lines as the file does.
                 let text = if is_alone { text.clone() } else { module };
                 kernels.insert(entry.name, Module { text, file: file.clone() });
             }

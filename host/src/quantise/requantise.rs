@@ -159,13 +159,12 @@ impl Requantiser {
         &self.quantised
     }
 
-    /// Quantises the voltages that `samples` stand for into `quantised`, a byte each, and returns how many
-    /// of them have a part that is not a number, which becomes the value 0. `places` says where in a recording they
-    /// are.
+    /// Quantises the voltages that `samples` encode into `quantised`, a byte each, and returns how many
+    /// of them have a part that is NaN, which becomes the value 0. `places` gives their places in the recording.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when `samples` is not as many whole samples as `quantised` has bytes, of bits, or when
-    /// `places` are those of another encoding, or of fewer samples.
+    /// [`Error::Invalid`] when `samples` is not one whole sample for each byte of `quantised`, when samples are `b1` or
+    /// `b2`, or when `places` belongs to another encoding or to fewer samples.
     pub fn requantise(&self, samples: &[u8], places: Places, quantised: &mut [u8]) -> Result<u64> {
         let size = self.encoding.bytes();
         if self.encoding.is_bits() {

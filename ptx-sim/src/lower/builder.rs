@@ -414,7 +414,7 @@ impl<'a> Lower<'a> {
     }
 }
 
-/// Appends a variable to a memory of so many bytes; where it begins.
+/// Appends a variable to a memory of `bytes` bytes, and returns its offset.
 fn place(bytes: &mut u32, variable: &Variable) -> Lowered<u64> {
     let at = bytes.next_multiple_of(variable.align);
     let end = u64::from(at) + variable.bytes();

@@ -127,7 +127,7 @@ impl Deref for Mapped {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: an allocation of so many bytes, which is freed when this is dropped.
+        // SAFETY: an allocation of `bytes` bytes, freed only when `self` is dropped.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 }
