@@ -1,4 +1,4 @@
-//! A GPU that is not there: `ptx-model` predicts the time of what it is given.
+//! A GPU that does not exist: `ptx-model` predicts the time of each launch.
 //!
 //! Launches are not run but for a sample of their blocks, on memory that is zero: results mean nothing. Copies take the
 //! time of their bytes.

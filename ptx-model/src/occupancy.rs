@@ -5,9 +5,9 @@ use crate::chip::Chip;
 
 /// Granularity of a warp's registers.
 const REGISTER_UNIT: u32 = 256;
-/// Shared memory is given to blocks by as many bytes at a time.
+/// Granularity of a block's shared memory, in bytes.
 const SHARED_UNIT: u32 = 128;
-/// Bytes of shared memory that the system takes of every block.
+/// Bytes of shared memory that the system reserves in every block.
 const SHARED_RESERVED: u32 = 1024;
 /// Schedulers of a multiprocessor, among which warps are dealt.
 pub const SCHEDULERS: u32 = 4;

@@ -202,7 +202,7 @@ pub const fn packet_line(lags: u32) -> u32 {
     lags.next_multiple_of(4)
 }
 
-/// Most bytes of shared memory of one row of [`PACKETS`]: bins and delay lines. Group `k` gets no more than
+/// Most bytes of shared memory of one row of [`PACKETS`]: bins and delay lines. Group `k` gets at most
 /// `instants / 2^k + 1` bins.
 pub const fn packet_row_bytes(groups: u32, lags: u32, instants: u32) -> u64 {
     let bins = 2 * instants as u64 + 16 * groups as u64;

@@ -222,7 +222,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// Plan of a block: `8 rows` rows of weighted samples, `tiles` in each of `parts`, `stages` of samples and `buffers` of `H`.
+    /// Plan of a block of a kernel of `8 rows` rows: `parts` of `tiles` tiles, `stages` of samples, `buffers` of `H`.
     #[inline(always)]
     pub const fn new(
         rows: u32,

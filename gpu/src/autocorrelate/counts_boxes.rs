@@ -153,7 +153,7 @@ impl Task<'_> {
         (8 * round + word, 0)
     }
 
-    /// Has the counts of a round brought to a slot. A warp has the boxes of two subsegments brought.
+    /// Starts the copies of a round's counts to a slot: each warp, the boxes of two subsegments.
     ///
     /// # Safety
     /// The whole warp calls it; the slot's last contents were read.

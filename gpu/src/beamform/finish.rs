@@ -122,7 +122,7 @@ pub fn quantise(quad: &Quad, beam: [u32; 4]) -> (u32, u32) {
     let mut word = 0;
     let mut clipped = 0;
     for time in (0..4).rev() {
-        // In excess of 7, where -7 to 7 are 0 to 14. Packing clamps what is below.
+        // In excess of 7, where -7 to 7 are 0 to 14. Packing clamps negative values.
         let real = quad[time][0].wrapping_add(real_bias) >> shift;
         let imaginary = quad[time][1].wrapping_add(imaginary_bias) >> shift;
         clipped += (real as u32 > MOST as u32 || imaginary as u32 > MOST as u32) as u32;

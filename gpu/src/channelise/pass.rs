@@ -384,7 +384,7 @@ pub struct Merge {
     pub rows: u32,
     /// The first of them.
     pub row: u32,
-    /// The span of the columns that there are.
+    /// Span of the columns before the pass.
     pub span: u32,
     /// Number of the part of a column's positions that the rows have.
     pub part: u32,

@@ -226,7 +226,7 @@ struct Part<'a> {
     /// First of its channels, and how many.
     first_channel: u32,
     channels: u32,
-    /// Inputs that there is room for in a channel.
+    /// Most inputs of a channel.
     room: u32,
 }
 

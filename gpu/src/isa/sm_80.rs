@@ -1,7 +1,7 @@
 //! Instructions that came with compute capability 8.0 (Ampere).
 
 /// `cp.async.cg.shared.global [shared], [global], 16, bytes`: copies 16 bytes past the L1 cache
-/// without waiting; what lies beyond `bytes` (0 to 16) is written as zero and not read.
+/// without waiting; bytes past the first `bytes` (0 to 16) are written as zero and not read.
 ///
 /// Thread-wise; visible to the thread after [`cp_async_wait`], to the block after a barrier more.
 ///

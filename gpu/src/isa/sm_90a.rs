@@ -140,7 +140,7 @@ pub fn cluster_wait() {
     unsafe { ptx!("barrier.cluster.wait.acquire.aligned;") };
 }
 
-/// `mapa.shared::cluster.u32`: where block `rank` of the cluster has what lies at `shared`.
+/// `mapa.shared::cluster.u32`: address, in block `rank` of the cluster, that corresponds to `shared`.
 #[inline(always)]
 pub fn of_block(shared: u32, rank: u32) -> u32 {
     let address: u32;
@@ -250,7 +250,7 @@ pub const fn descriptor(shared: u32) -> u64 {
     SWIZZLE_128 | GROUP_STRIDE | 1 << 16 | ((shared as u64 & 0x3_ffff) >> 4)
 }
 
-/// Difference between a [`descriptor`] and that of an address `bytes` further, a multiple of 16.
+/// Difference between the [`descriptor`]s of addresses `bytes` apart, a multiple of 16.
 pub const fn descriptor_step(bytes: u32) -> u32 {
     bytes >> 4
 }

@@ -220,7 +220,7 @@ impl Pipeline {
         unsafe { mbarrier_arrive(self.barrier(self.plan.empty, ring)) };
     }
 
-    /// Goes on to the next stage.
+    /// Advances to the next stage.
     #[inline(always)]
     pub fn advance(self, ring: &mut Ring) {
         ring.advance(self.plan.stages);
@@ -306,7 +306,7 @@ impl Pipeline {
         }
     }
 
-    /// The role of some warps: transforms what was loaded of the block's tiles.
+    /// The role of some warps: transforms the loaded steps of the block's tiles.
     ///
     /// # Safety
     /// As many threads call it as `transformed` takes arrivals, whole warps.

@@ -515,7 +515,7 @@ impl Autocorrelator {
         self.backend.wait()
     }
 
-    /// All sums of the stream so far; it goes on.
+    /// Returns all sums of the stream so far; the stream goes on.
     ///
     /// # Errors
     /// [`Error::Invalid`] when a sum of counts above 255 is beyond 64 bits; the device's own.
@@ -583,7 +583,7 @@ impl Autocorrelator {
         self.backend.snapshot_device(&room.into())
     }
 
-    /// All that is remembered of the stream so far, to be [resumed](Builder::resume) later; it goes on.
+    /// Returns the state of the stream so far, to be [resumed](Builder::resume) later; the stream goes on.
     ///
     /// # Errors
     /// The device's own.

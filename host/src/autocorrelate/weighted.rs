@@ -185,7 +185,7 @@ impl Weighted {
         Ok(())
     }
 
-    /// All sums of the stream so far; it goes on.
+    /// Returns all sums of the stream so far; the stream goes on.
     pub fn sums(&self) -> Sums<f64> {
         let groups = self.shape.groups;
         let registers = |halves: &[f64]| {

@@ -126,8 +126,8 @@ impl Logarithm {
 
     /// Of `m` gamma-distributed powers of the shape `d`, 1/2 to 1.
     fn known(m: f64, d: f64) -> Self {
-        // Mean and variance times M, skewness times M^1/2, excess times M, for M = 16, 32, 64 to 1024 and for large M: from 1.5e9
-        // to 2e8 random powers, in blocks of M; for large M from the leading orders.
+        // Mean and variance times M, skewness times M^1/2, excess times M, for M = 16, 32, 64 to 1024 and for large M: from
+        // 1.5e9 to 2e8 random powers, in blocks of M; for large M from the leading orders.
         const COMPLEX: [[f64; 4]; 8] = [
             [-1.411, 2.785, 0.268, 3.18],
             [-1.598, 3.133, 1.081, 7.83],

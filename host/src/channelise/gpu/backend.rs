@@ -57,7 +57,7 @@ const SETS: usize = 2;
 struct Output {
     /// Device address of the spectra.
     address: u64,
-    /// Spectra that there is room for.
+    /// Spectra that the buffers have room for.
     times: usize,
     /// Device address of the counts of clipped samples.
     clipped: u64,
