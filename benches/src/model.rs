@@ -108,9 +108,9 @@ struct State {
     /// Machine code of kernels that are not those shipped, if tools made it.
     codes: HashMap<&'static str, Option<Arc<Code>>>,
     estimates: HashMap<Key, Estimate>,
-    /// Launches of a kernel with as many blocks that were sampled for what is being timed, and the last one's estimate.
+    /// For the current timing, by kernel and blocks: the number of sampled launches, and the last one's estimate.
     launched: HashMap<(&'static str, u32), (usize, Estimate)>,
-    /// Prediction of what is being timed.
+    /// Prediction of the current timing.
     timed: Option<Predicted>,
 }
 
@@ -342,7 +342,7 @@ impl fmt::Debug for Model {
     }
 }
 
-// Streams need no order: times of what they are given add up.
+// Streams need no order: the times of all their work add up.
 impl Gpu for Model {
     fn name(&self) -> &str {
         &self.name

@@ -1,7 +1,7 @@
 //! Few-bit quantisation of voltages, and what it costs.
 //!
-//! The sky is far below a receiver's noise, so that a few bits of a voltage hold nearly all that there
-//! is to know about its correlations (Sievers, "GPU Correlation": the multiplications of few bits
+//! The sky is far below a receiver's noise, so that a few bits of a voltage hold nearly all
+//! information about its correlations (Sievers, "GPU Correlation": the multiplications of few bits
 //! worth). A [`Quantiser`] makes them, [`Quantiser::efficiency`] says exactly what they are worth:
 //!
 //! | bits | levels | optimal step, in standard deviations | efficiency |

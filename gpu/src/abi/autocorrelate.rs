@@ -292,8 +292,8 @@ parameters! {
 }
 
 parameters! {
-    /// Parameters of [`LONG`]. Grid: a block for every [`LONG_RANGE`] bins of every sensor, those of a
-    /// sensor side by side.
+    /// Parameters of [`LONG`]. Grid: a block for every [`LONG_RANGE`] bins of every sensor, with
+    /// consecutive blocks for one sensor.
     pub struct Long {
         /// Bins of group `base`, u16 or u32, from bin 0 on, which was `begun` bins before the first new one:
         /// those are there.

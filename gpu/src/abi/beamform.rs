@@ -185,7 +185,7 @@ parameters! {
 parameters! {
     /// Step from the sums of a beam to samples: `(sum + bias) >> shift`.
     pub struct Beam {
-        /// Added to the real sum: the rounding, and what it lacks.
+        /// Added to the real sum: half a step for rounding, and the sum's bias.
         pub real_bias: i32,
         /// Added to the imaginary sum, likewise.
         pub imaginary_bias: i32,

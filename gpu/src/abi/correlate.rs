@@ -281,8 +281,8 @@ parameters! {
         pub channels: u32,
         /// [`WarpgroupTile::tiles`] of a channel.
         pub tiles: u32,
-        /// For [`WGMMA_CI4`] and [`WGMMA_TCN_CI4_128`], what makes four samples of 4 bits two's complement by
-        /// exclusive or: 0, or 0x88888888 of those that are excess-8.
+        /// For [`WGMMA_CI4`] and [`WGMMA_TCN_CI4_128`], the mask that makes four 4-bit samples two's complement by
+        /// exclusive or: 0, or 0x88888888 for excess-8.
         pub excess: u32,
         /// One of [`mode`].
         pub mode: u32,
@@ -406,7 +406,7 @@ parameters! {
 }
 
 parameters! {
-    /// Parameters of [`WIDEN_BITS`]. Grid: that of [`WIDEN`].
+    /// Parameters of [`WIDEN_BITS`]. Grid: as for [`WIDEN`].
     pub struct WidenBits {
         /// 32-bit sums of ones `[channel][baseline of planes]`, pairs.
         pub partial: u64,

@@ -52,7 +52,7 @@ const fn corner_turn(name: &'static str) -> Kernel<Reorder> {
 pub const WORD_TILE_BYTES: u32 = 128;
 
 /// A corner turn of 32-bit words, for arrays whose inputs fill whole words, at an address that is a
-/// multiple of 4. Grid as that of the `tcn` kernels, with tiles of its own.
+/// multiple of 4. Grid: as for the `tcn` kernels, with tiles of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct WordTurn {
     /// The kernel.
@@ -232,7 +232,7 @@ parameters! {
         pub rows_of_list: u32,
         /// Bytes of a run.
         pub run: u32,
-        /// Four bytes of what is written for [`NO_TIME`].
+        /// Four bytes that are written for [`NO_TIME`].
         pub zero: u32,
         /// Zero.
         pub reserved: u32,

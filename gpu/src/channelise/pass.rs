@@ -295,8 +295,8 @@ unsafe fn first_of<const R: usize>(room: Shared, rows: u32) {
     }
 }
 
-/// A first pass of `R` that leaves so many columns. `ALONG`: a place is made from the one before, as all would fill
-/// the registers; columns are then a multiple of what lies between pads.
+/// A first pass of `R` that leaves `columns` columns. `ALONG`: a place is made from the one before, as all would fill
+/// the registers; columns are then a multiple of the distance between pads.
 #[inline(always)]
 unsafe fn first_to<const R: usize, const ALONG: bool>(room: Shared, columns: u32, rows: u32) {
     let share = Share::new(columns);
@@ -390,7 +390,7 @@ pub struct Merge {
     pub part: u32,
     /// Number of parts.
     pub parts: u32,
-    /// Whether points are those that other threads of the block store before.
+    /// Whether other threads of the block store the points before.
     pub wait: bool,
 }
 

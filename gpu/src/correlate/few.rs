@@ -439,7 +439,7 @@ unsafe fn multiply<F: Form, const FRAGMENTS: usize>(
     }
 }
 
-/// Writes the sums of a channel. `past` is what is taken from real parts.
+/// Writes the sums of a channel. `past` is subtracted from real parts.
 ///
 /// # Safety
 /// The whole warp calls it; `patch` is 16 rows of `16 FRAGMENTS` pairs of its own; with [`mode::STORE`] no other warp

@@ -617,7 +617,7 @@ impl<const ROWS: usize> Sums<ROWS> {
     /// Writes the sums to the visibilities.
     ///
     /// # Safety
-    /// All threads of the block call it, having done with the panels but for what they wait for; no other
+    /// All threads of the block call it, and read the panels no more once they have passed its barrier; no other
     /// warp writes these baselines.
     #[inline(always)]
     unsafe fn store<S: Multiply, const THREADS: u32>(&self, p: &Correlate, tile: &Warp) {

@@ -23,7 +23,7 @@
 //! Blocks own their baselines for all times, so that results are added without atomics.
 //!
 //! Bound by integer multiply-adds: a multiprocessor of compute capability 8.0 or 9.0 does 64 a clock,
-//! half of what it issues, so that unpacking and splitting, on other units, run beside them.
+//! half of its issue rate, so that unpacking and splitting, on other units, run beside them.
 
 use super::triangle;
 use crate::{

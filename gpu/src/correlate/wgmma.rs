@@ -11,8 +11,8 @@
 //! column, the sum of its imaginary parts: the tiles at the left edge sum those of their rows, and
 //! [`super::widen`] or the host puts the imaginary parts right once.
 //!
-//! A block is persistent: it takes the next tile of baselines when it has done one, those of one
-//! channel together so that its samples are read from the L2 cache. Its warpgroups have roles in a
+//! A block is persistent: it takes the next tile of baselines when it has finished one, all tiles of a
+//! channel in a row so that its samples are read from the L2 cache. Its warpgroups have roles in a
 //! [`pipeline`] of stages, each a step of 128 bytes of time of all rows and columns of a tile:
 //!
 //! ```text

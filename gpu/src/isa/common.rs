@@ -18,8 +18,8 @@ pub fn warp_barrier() {
     unsafe { ptx!("bar.warp.sync -1;") };
 }
 
-/// `mov.u32`: `value`, which rustc takes for unknown and computes with where it stands. As the
-/// bound of a loop it keeps the loop rolled; what is made from it in a loop takes no register
+/// `mov.u32`: `value`, which rustc takes for unknown and does not move computations across. As the
+/// bound of a loop it keeps the loop rolled; values computed from it inside a loop take no register
 /// outside.
 #[inline(always)]
 pub fn opaque(value: u32) -> u32 {
@@ -465,7 +465,7 @@ pub unsafe fn add_global_f32(address: u64, value: f32) {
     unsafe { ptx!("red.global.add.f32 [{}], {};", in(reg64) address, in(reg32) value) };
 }
 
-/// `red.global.add.u64`: atomically adds `value` to a word of memory.
+/// `red.global.add.u64`: atomically adds `value` to a 64-bit word of memory.
 ///
 /// # Safety
 /// `address` is 8-byte aligned global memory that the grid uses by this instruction only.
@@ -493,7 +493,7 @@ pub fn lop3<const TABLE: u32>(a: u32, b: u32, c: u32) -> u32 {
 /// `prmt.b32`: result byte `i` is byte `selector >> 4i & 7` of the eight in `(low, high)`, or its sign eight
 /// times if `selector >> 4i & 8` is set.
 ///
-/// On a CPU it is computed too, for the tests of what is made of it.
+/// Also runs on a CPU, for tests of functions that use it.
 #[inline(always)]
 pub fn prmt<const SELECTOR: u32>(low: u32, high: u32) -> u32 {
     #[cfg(target_arch = "nvptx64")]

@@ -80,8 +80,8 @@ pub unsafe fn mbarrier_wait(barrier: u32, parity: u32) {
 }
 
 /// `cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes`: copies the
-/// box of a tensor map that begins at `(x, y, z)`, x varying fastest; what lies outside the tensor
-/// is zero. `barrier` counts the bytes of the whole box.
+/// box of a tensor map that begins at `(x, y, z)`, x varying fastest; elements outside the tensor
+/// are zero. `barrier` counts the bytes of the whole box.
 ///
 /// One thread.
 ///

@@ -571,7 +571,7 @@ impl Autocorrelator {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the plan is the CPU's or has had a count above 255, or the room is not that of its
+    /// [`Error::Invalid`] when the plan is the CPU's or has had a count above 255, or the room does not fit its
     /// sums; the device's own errors.
     pub fn snapshot_device<'a>(&mut self, room: impl Into<SumsMut<'a>>) -> Result<()> {
         if self.wide {

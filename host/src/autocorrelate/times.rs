@@ -64,7 +64,7 @@ pub trait Amount: Copy + Default + PartialEq + Send + Sync {
     fn value(self) -> f64;
 }
 
-/// Sums are exact wherever they are below 2^64: what is added and taken off again may go beyond.
+/// Sums below 2^64 are exact: terms that are added and subtracted again may wrap.
 impl Amount for u64 {
     #[inline(always)]
     fn plus(self, other: Self) -> Self {

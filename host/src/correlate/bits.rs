@@ -226,7 +226,7 @@ impl Backend for Bits {
             let mut sums = host::zeros::<Complex<i64>>(count)?;
             for gate in 0..self.gates {
                 let address = address + (16 * count * gate) as u64;
-                // SAFETY: the room has been checked; the stream orders what is done with it.
+                // SAFETY: the room has been checked; the stream orders all work on it.
                 unsafe {
                     gpu.download(stream, address, bytemuck::cast_slice_mut(&mut sums))?;
                     self.add_sums(gate, &mut sums)?;

@@ -91,7 +91,7 @@ impl OnDevice {
         self.delays.is_some()
     }
 
-    /// Samples without gaps delayed, and what is left of them kept for the next.
+    /// Delays samples without gaps, and keeps the history for the next call.
     pub(super) fn delay(&mut self, samples: &Samples<'static>) -> Result<Samples<'static>> {
         let stream = samples.on_device().1;
         let times = samples.extents().times;

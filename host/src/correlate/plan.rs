@@ -458,7 +458,7 @@ impl Correlator {
     /// [`dump`](Self::dump) or [`dump_gates`](Self::dump_gates) into the memory of the plan's GPU: room
     /// for `Complex<i64>`, or `Complex<f32>` of a plan of `cf16` samples, `[gate][channel][baseline]`.
     /// Enqueued on the stream of the room without waiting; of several GPUs the room is in the memory of one, which
-    /// the sums of all reach through the host. Returns what stands behind each gate's sums.
+    /// the sums of all reach through the host. Returns the metadata of each gate's sums.
     ///
     /// ```
     /// use corrust_host::{Correlator, Device, device::{Buffer, Stream}};

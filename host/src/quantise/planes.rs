@@ -22,7 +22,7 @@ fn flip(encoding: Encoding) -> u8 {
     if encoding == Encoding::Ci4Offset { 0 } else { 0x88 }
 }
 
-/// Checks that planes can be made of some samples. Returns the encoding of the words and that of the samples.
+/// Checks that planes can be made of some samples. Returns the encodings of the words and of the samples.
 fn check(samples: &Samples<'_>, bits: u32) -> Result<[Encoding; 2]> {
     let encoding = match bits {
         1 => Encoding::B1,

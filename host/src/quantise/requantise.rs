@@ -75,7 +75,7 @@ impl Places {
         [time, row / inputs, row % inputs]
     }
 
-    /// Goes on from a sample's place to that of the next.
+    /// Advances a sample's place to the next sample's.
     fn advance(&self, [time, channel, input]: &mut [usize; 3]) {
         let Shape { inputs, channels, layout, .. } = self.shape;
         // Whether the index comes round to 0.
@@ -345,8 +345,8 @@ fn voltage(code: u16, encoding: Encoding) -> f32 {
     }
 }
 
-/// Standard deviation around zero of the real and imaginary parts that `samples` stand for, of those that
-/// are numbers; NaN where there is none.
+/// Standard deviation around zero of the real and imaginary parts that `samples` encode, without NaNs; NaN if no part
+/// is a number.
 pub fn deviation(samples: &[u8], encoding: Encoding) -> f32 {
     /// Bytes that a thread takes at a time.
     const GRAIN: usize = 1 << 22;

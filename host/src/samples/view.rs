@@ -245,8 +245,8 @@ impl<'a> Samples<'a> {
         cut
     }
 
-    /// The samples as what is stored together, complete: of `b1` and `b2` their words, a row for each plane of an
-    /// input; else as they are.
+    /// The samples as storage units, nothing missing: words for `b1` and `b2`, with a row for each plane of an input;
+    /// other samples as they are.
     pub(crate) fn words(&self) -> Self {
         let (word, planes) = (self.element.times(), self.element.planes());
         if word == 1 {

@@ -73,7 +73,7 @@ impl<B: Send> Parts<B> {
     /// Does something for every part, each with a thing of its own, all at the same time.
     ///
     /// # Errors
-    /// The first part's of those that failed, naming the GPU.
+    /// The error of the first part that failed, naming the GPU.
     pub(crate) fn each<T: Send>(
         &mut self,
         things: impl IntoIterator<Item = T>,

@@ -125,8 +125,8 @@ impl OnGpu {
         self.feeder.wait()
     }
 
-    /// The spectra of samples into host memory; adds to the counts of clipped samples. Returns what is missing, in
-    /// channels of the samples.
+    /// Makes the spectra of samples in host memory, and adds to the counts of clipped samples. Returns the missing
+    /// spectra, by channels of the samples.
     pub(super) fn upchannelise(
         &mut self,
         samples: &Samples<'_>,

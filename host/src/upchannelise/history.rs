@@ -53,7 +53,7 @@ impl History {
         ((self.total + times as u64) / self.shape.factor as u64 - self.next()) as usize
     }
 
-    /// The first time that is kept where so many have come: that of the next spectrum's first sample.
+    /// The first time sample that is kept after `total`: the first one of the next spectrum.
     fn kept_from(&self, total: u64) -> u64 {
         let (factor, taps) = (self.shape.factor as u64, self.shape.taps as u64);
         ((total / factor + 1).saturating_sub(taps)) * factor
@@ -134,7 +134,7 @@ impl Batch {
     }
 }
 
-/// The same, without those that are empty, and with neighbours and overlaps in time as one.
+/// Drops empty gaps, and merges gaps that touch or overlap in time.
 pub(super) fn merged(gaps: impl Iterator<Item = Missing>) -> Vec<Missing> {
     let mut gaps: Vec<Missing> = gaps.filter(|gap| !gap.times.is_empty()).collect();
     let key = |gap: &Missing| {

@@ -341,7 +341,7 @@ impl<'a> Lower<'a> {
         Ok(self.constant(class, value))
     }
 
-    /// Slot of a destination of type `ty`; `_` gets a register that nobody reads.
+    /// Slot of a destination of type `ty`; `_` gets a register that is never read.
     pub fn destination(&mut self, operand: &Operand, ty: Type) -> Lowered<u32> {
         let class = Self::class_of(ty)?;
         let reg = self.destination_reg(operand, ty)?;

@@ -376,7 +376,7 @@ fn every_baseline(channels: usize, inputs: usize) -> impl Iterator<Item = (usize
     (0..channels).flat_map(pairs)
 }
 
-/// Says that something differs from what is expected.
+/// Reports a difference from the expected value.
 fn same<T: PartialEq + fmt::Debug>(
     what: impl FnOnce() -> String,
     found: T,

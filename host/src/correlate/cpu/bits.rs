@@ -102,7 +102,7 @@ impl Sums for Ones {
                     blocks.push(Block { panel: &panel, first, sums });
                     rest = after;
                 }
-                // SAFETY: the counting function was chosen for the instructions that there are.
+                // SAFETY: the counting function was chosen for the CPU's instructions.
                 blocks.into_par_iter().with_min_len(8).for_each(|block| unsafe { count(block) });
             }
         });

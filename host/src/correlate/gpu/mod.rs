@@ -230,7 +230,7 @@ impl GpuBackend {
             native: self.native.address(),
             row_bytes,
         };
-        // SAFETY: the native buffer has room for the rows, the piece is what was delivered.
+        // SAFETY: the native buffer has room for the rows, and `way` describes the delivered piece.
         unsafe { way.kernels()[0].launch(&self.gpu, stream) }
     }
 

@@ -119,8 +119,8 @@ struct Mapped {
 // SAFETY: the pointer is to memory that this alone frees.
 unsafe impl Send for Mapped {}
 
-// SAFETY: as above; it is changed through exclusive borrows alone, and by kernels, which whoever launches them keeps
-// apart from the host's use.
+// SAFETY: as above; only exclusive borrows change it, and kernels, which their launcher keeps apart from the host's
+// use.
 unsafe impl Sync for Mapped {}
 
 impl Deref for Mapped {
