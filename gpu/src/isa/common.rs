@@ -18,7 +18,7 @@ pub fn warp_barrier() {
     unsafe { ptx!("bar.warp.sync -1;") };
 }
 
-/// `mov.u32`: `value`, which rustc takes for unknown and does not move computations across. As the
+/// `mov.u32`: `value`, which rustc takes for unknown, so that it computes with it in place. As the
 /// bound of a loop it keeps the loop rolled; values computed from it inside a loop take no register
 /// outside.
 #[inline(always)]

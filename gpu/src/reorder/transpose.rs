@@ -20,7 +20,7 @@
 
 use crate::isa::common::{lane, prmt, shfl_xor};
 
-/// Transposes the nibbles of bytes with a pair of registers: the low nibbles of both registers, then the high ones,
+/// Exchanges the nibbles of bytes with a pair of registers: the low nibbles of both registers, then the high ones,
 /// the first register's in the lower half of each byte.
 #[inline(always)]
 pub const fn nibbles([a, b]: [u32; 2]) -> [u32; 2] {

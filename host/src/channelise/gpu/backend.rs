@@ -465,7 +465,7 @@ impl Backend for GpuBackend {
 fn table(residues: u32, size: u32) -> Vec<[f32; 2]> {
     let mut table = vec![[0.0; 2]; 2 * size as usize];
     let mut span = if size.is_multiple_of(3) { 3 } else { 1 };
-    // For real samples the last span is the whole transform, whose table untangles it.
+    // For real samples the last span is the whole transform's: its twiddles untangle it.
     while 2 * span <= residues {
         for position in 0..span {
             let t = twiddle(residues, span, bin_at(position, span));

@@ -82,7 +82,7 @@ pub(super) struct Sums {
     partial: Buffer,
     /// Sums that the imaginary parts of `partial` lack by column: `[gate][channel][input]` of i32.
     row_sums: Option<Buffer>,
-    /// `[gate][channel][baseline]` pairs of i64 (`cf16`: f64), once they are needed.
+    /// `[gate][channel][baseline]` pairs of i64 (`cf16`: f64), made when first needed.
     total: Option<Buffer>,
 }
 
