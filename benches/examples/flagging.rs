@@ -1,4 +1,4 @@
-//! Measures the spectral kurtosis on a GPU, and correlations with what is flagged missing beside such without, in turns:
+//! Measures the spectral kurtosis on a GPU, and alternates correlations with and without the flagged samples missing:
 //! `flagging [DEVICE] [ROUNDS] [MIB]`, as `flagging cuda 20 64`.
 //!
 //! Samples are Gaussian noise of 20 (ci8) or 2.5 (ci4), in page-locked memory or the GPU's, with a carrier in one channel of

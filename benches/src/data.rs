@@ -62,10 +62,10 @@ pub fn random_halves(length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Noise as a telescope's samples have it: 20 units of `ci8`, 2.8 of 4 bits, 1 of `cf16` for the standard
-/// deviation of either part.
+/// Gaussian noise at a telescope's usual level: either part has a standard deviation of 20 units for `ci8`, 2.8
+/// for 4 bits, 1 for `cf16`.
 pub fn gaussian(encoding: Encoding, samples: usize) -> Vec<u8> {
-    // Values whose part of a byte's 256 codes is that of the distribution.
+    // Values of a byte's 256 codes: quantiles of the normal distribution.
     let mut normal: Vec<f64> = {
         let mut random = StdRng::seed_from_u64(0);
         let sum = |random: &mut StdRng| (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
@@ -98,8 +98,8 @@ pub fn gaussian(encoding: Encoding, samples: usize) -> Vec<u8> {
     }
 }
 
-/// Copies of the same bytes in device memory, as many as it takes that none is in the L2 cache when its
-/// turn comes again.
+/// Copies of the same bytes in device memory, used in rotation: enough copies that each has left the L2 cache
+/// before it is used again.
 pub struct Ring {
     buffer: Buffer,
     slot: usize,

@@ -1,8 +1,8 @@
 //! The benchmark harness of corrust: cases of `corrust bench` and `cargo bench`, and how they are measured.
 //!
-//! A [`Case`] is one size of one system. Its [`Subject`]s are what is compared there, on the same
-//! data: kernels, or one kernel of two builds. [`measure`] lets them take turns, A B A B, checks their
-//! answers, and gives a [`Row`] for each; [`Limits`] says how close each comes to what the GPU can do.
+//! A [`Case`] is one size of one system. Its [`Subject`]s are compared on the same
+//! data: kernels, or one kernel of two builds. [`measure`] alternates them, A B A B, checks their answers, and
+//! returns a [`Row`] for each; [`Limits`] says how close each comes to the GPU's ceilings.
 //!
 //! | module | cases |
 //! |---|---|

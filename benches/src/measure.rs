@@ -109,7 +109,7 @@ pub fn measure(case: &dyn Case, places: &[Place], settings: &Settings<'_>) -> Re
     Ok(rows)
 }
 
-/// Predicts all subjects of a case that a GPU's events would measure; those that the chip does not run are left out.
+/// Predicts all subjects of a case that a GPU's events would measure; subjects that the chip does not run are left out.
 fn predict(case: &dyn Case, place: &Place, model: &Model) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let subjects = case.subjects(place)?.into_iter();

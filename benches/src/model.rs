@@ -1,4 +1,4 @@
-//! A GPU that is not there: `ptx-model` predicts the time of what it is given.
+//! A GPU that does not exist: `ptx-model` predicts the time of each launch.
 //!
 //! Launches are not run but for a sample of their blocks, on memory that is zero: results mean nothing. Copies take the
 //! time of their bytes.
@@ -108,9 +108,9 @@ struct State {
     /// Machine code of kernels that are not those shipped, if tools made it.
     codes: HashMap<&'static str, Option<Arc<Code>>>,
     estimates: HashMap<Key, Estimate>,
-    /// Launches of a kernel with as many blocks that were sampled for what is being timed, and the last one's estimate.
+    /// For the current timing, by kernel and blocks: the number of sampled launches, and the last one's estimate.
     launched: HashMap<(&'static str, u32), (usize, Estimate)>,
-    /// Prediction of what is being timed.
+    /// Prediction of the current timing.
     timed: Option<Predicted>,
 }
 
@@ -342,7 +342,7 @@ impl fmt::Debug for Model {
     }
 }
 
-// Streams need no order: times of what they are given add up.
+// Streams need no order: the times of all their work add up.
 impl Gpu for Model {
     fn name(&self) -> &str {
         &self.name
@@ -464,7 +464,7 @@ impl Gpu for Model {
         blocks: u32,
         parameters: &[u8],
     ) -> Result<()> {
-        // Results mean nothing: a launch that nobody times is left out.
+        // Results mean nothing: launches that are not timed are skipped.
         if blocks == 0 || self.state().timed.is_none() {
             return Ok(());
         }

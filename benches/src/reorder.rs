@@ -152,7 +152,7 @@ impl Case for Turn {
         let Self { encoding, form, layout, inputs, channels, times } = *self;
         let rows = inputs * channels;
         let samples = place.random_bytes(rows * times * encoding.bytes());
-        // One sample more than there are: padding is seen to be zero.
+        // Room for one more sample, so that padding is checked to be zero.
         let row_bytes = ((times + 1) * form.bytes()).next_multiple_of(16);
         let expected: Rc<[u8]> = place.expected(|| Ok(self.expected(&samples, row_bytes)))?.into();
         let source = Rc::new(Ring::new(gpu, &samples)?);
@@ -602,8 +602,8 @@ struct Moving {
 }
 
 impl Moving {
-    /// Subject of the kernel `name`, the only one unless the case says otherwise: it moves `bytes` bytes, of so many
-    /// `items`.
+    /// Subject of the kernel `name`, the case's only one unless it says otherwise, which moves `bytes` bytes of
+    /// `items` items.
     fn subject(self, name: &str, bytes: f64, items: (f64, &'static str)) -> Subject {
         Subject {
             kernel: name.trim_start_matches("reorder_").replace('_', "-"),

@@ -55,7 +55,7 @@ fn facts(place: &Place) -> Result<&device::Facts> {
     gpu.map(|gpu| gpu.facts()).ok_or_else(|| Error::invalid("--tune: found a CPU, expected a GPU"))
 }
 
-/// Table by measurements of [`cases`]. Entries that were not measured are those of the GPU's table.
+/// Tuning table from measurements of [`cases`]; entries that were not measured come from the GPU's known table.
 ///
 /// # Errors
 /// [`Error::Invalid`] where there is no GPU.
@@ -266,7 +266,7 @@ mod tests {
         }
         let found = correlation_of(&all);
         assert_eq!(found.speeds, [(Mma64, 1.0), (Wgmma128, 2.0)].into());
-        // It goes on where the speeds take the same, up to where another is quicker.
+        // The range extends over numbers where the speeds choose the same kernel, up to where another is quicker.
         let range = Range { samples: Delivered, inputs: (1, None), kernel: Wgmma128 };
         assert_eq!(found.ranges, [range]);
         let mut ends = all.clone();

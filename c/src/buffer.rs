@@ -96,7 +96,7 @@ pub unsafe extern "C" fn corrust_buffer_download(
 ) -> Status {
     let work = |memory: &mut DeviceMemory| {
         let address = place(memory, first, bytes)?;
-        // SAFETY: the caller passes room for so many bytes; its contents are looked at by nobody.
+        // SAFETY: the caller passes room for `bytes` bytes, whose contents are not read.
         unsafe { host_bytes(data, bytes, "data")? };
         if bytes == 0 {
             return Ok(());

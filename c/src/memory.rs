@@ -115,7 +115,7 @@ pub unsafe fn read<T: Described>(pointer: *const T) -> Result<T> {
         ));
     }
     let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: as many bytes as there are, and no more than have room; any bytes are a T.
+    // SAFETY: `size` bytes exist and fit in a T, for which any bytes are valid.
     unsafe {
         pointer.cast::<u8>().copy_to_nonoverlapping(value.as_mut_ptr().cast(), size);
         Ok(value.assume_init())
@@ -172,7 +172,7 @@ fn check<T>(pointer: *const T, count: usize, name: &str) -> Result<()> {
 /// Bytes of the host to be read.
 ///
 /// # Safety
-/// `pointer` is NULL or leads to so many bytes, which nobody changes during the call.
+/// `pointer` is NULL or points to `count` bytes, which do not change during the call.
 pub unsafe fn bytes<'a>(pointer: *const c_void, count: usize, name: &str) -> Result<&'a [u8]> {
     check(pointer.cast::<u8>(), count, name)?;
     if count == 0 {
@@ -279,7 +279,7 @@ impl SamplesView {
         (self.channel_stride, self.input_stride, self.time_stride) == (0, 0, 0)
     }
 
-    /// Samples of a plan of so many channels and inputs.
+    /// Samples of a plan of `channels` channels and `inputs` inputs.
     ///
     /// # Safety
     /// The memory that it describes exists.

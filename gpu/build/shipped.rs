@@ -41,17 +41,17 @@ pub fn file_name(entry: &Entry) -> PathBuf {
 pub enum Purpose {
     /// A build of the package.
     Build,
-    /// Shipping, which compiles shipped PTX again that is not what was compiled; else it is refused.
+    /// Shipping: recompiles shipped PTX that differs from the compiler's output, which other purposes refuse.
     Ship,
     /// A trial: kernels are compiled apart from those of their folder, and are not kept.
     Try,
 }
 
-/// The kernels that `wanted` picks: those shipped whose sources are today's, those that an earlier build left in
-/// `builds`, and the rest compiled now.
+/// The kernels that `wanted` picks: shipped ones if their sources have not changed, else ones that an earlier build
+/// left in `builds`; the rest are compiled now.
 ///
 /// # Errors
-/// Shipped PTX that is not what was compiled; what [`compile`] fails on.
+/// Shipped PTX differs from the compiler's output; errors of [`compile`].
 pub fn provide(
     package: &Path,
     builds: &Path,

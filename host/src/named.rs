@@ -7,8 +7,8 @@ use std::{
 
 use crate::error::{Error, Result};
 
-/// A file's contents that all devices go by: those that the program sets, or those of the file that a
-/// variable of the environment names, or none. Found out once.
+/// Contents of a file that all devices use: set by the program, read once from the file that an environment
+/// variable names, or none.
 pub(crate) struct Named<T> {
     variable: &'static str,
     read: fn(&Path) -> Result<T>,

@@ -24,8 +24,8 @@ const SUFFIX: &str = ".partial";
 /// gives it its final name. Dropped before that, after an error for example, it leaves nothing.
 ///
 /// A process that is killed leaves its unfinished files. [`create`](Self::create) removes those that
-/// were to have the name that it is given: every process holds a lock on each of its own, so that one
-/// that nobody holds is nobody's.
+/// were meant for its target: every process holds a lock on each of its unfinished files, so that an
+/// unlocked one is abandoned.
 ///
 /// Output to a pipe, a terminal, `/dev/null` or the standard output (`/dev/stdout`) is kept in
 /// the system's folder for temporary files and copied there by [`finish`](Self::finish).
@@ -39,7 +39,7 @@ pub struct PartialFile {
 /// Destination of a finished file.
 #[derive(Debug)]
 enum Destination {
-    /// The final name, or what it links to; and the name until then.
+    /// The final name, or the target of its link; and the name until then.
     Name { target: PathBuf, unfinished: Unfinished },
     /// A stream that takes bytes one after the other.
     Stream,
@@ -223,7 +223,7 @@ fn is_stdout(path: &Path) -> bool {
     STDOUT.iter().any(|name| path == Path::new(name))
 }
 
-/// The name that a file gets: `path`, or what it links to, which need not be there yet.
+/// The name that a file gets: `path`, or the target of its link, which need not exist yet.
 ///
 /// # Errors
 /// When links go in circles.
@@ -261,7 +261,7 @@ fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
 struct Unfinished(Option<TempPath>);
 
 impl Unfinished {
-    /// Creates a file that is to be called `target`, and sweeps those that were and are nobody's.
+    /// Creates the unfinished file of `target`, and removes abandoned ones of the same target.
     fn create(target: &Path) -> io::Result<(File, Self)> {
         let (folder, prefix) = (folder(target), prefix(target));
         sweep(folder, &prefix);
@@ -277,10 +277,10 @@ impl Unfinished {
         loop {
             let (file, path) = builder.tempfile_in(folder)?.into_parts();
             match file.try_lock() {
-                // Another process may have taken it for nobody's before it was locked.
+                // Another process may have taken it for abandoned before it was locked.
                 Err(TryLockError::WouldBlock) => continue,
                 Ok(()) if !path.exists() => continue,
-                // On systems that cannot lock files, nobody sweeps.
+                // Systems that cannot lock files remove no abandoned ones.
                 Ok(()) | Err(TryLockError::Error(_)) => {}
             }
             unfinished.push(path.to_path_buf());
@@ -313,7 +313,7 @@ fn prefix(target: &Path) -> String {
     format!(".{}{MARK}", &name[..name.floor_char_boundary(LONGEST)])
 }
 
-/// Removes the unfinished files in a folder that start so and are nobody's.
+/// Removes abandoned unfinished files in a folder whose names start with `prefix`.
 fn sweep(folder: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {

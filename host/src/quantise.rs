@@ -1,7 +1,7 @@
 //! Few-bit quantisation of voltages, and what it costs.
 //!
-//! The sky is far below a receiver's noise, so that a few bits of a voltage hold nearly all that there
-//! is to know about its correlations (Sievers, "GPU Correlation": the multiplications of few bits
+//! The sky is far below a receiver's noise, so that a few bits of a voltage hold nearly all
+//! information about its correlations (Sievers, "GPU Correlation": the multiplications of few bits
 //! worth). A [`Quantiser`] makes them, [`Quantiser::efficiency`] says exactly what they are worth:
 //!
 //! | bits | levels | optimal step, in standard deviations | efficiency |
@@ -163,8 +163,8 @@ impl Quantiser {
 
     fn value_of_steps(&self, steps: f32) -> i8 {
         let half = 1 << (self.bits - 1);
-        // Numbers beyond i32 become its ends, what is no number 0. A cast rounds towards zero: one more
-        // down from what is below it.
+        // A cast saturates at the ends of i32, makes NaN 0, and rounds towards zero: numbers below their cast
+        // take one less.
         let towards_zero = steps as i32;
         let floor = towards_zero.saturating_sub((steps < towards_zero as f32).into());
         floor.clamp(-half, half - 1) as i8

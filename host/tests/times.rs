@@ -1,4 +1,4 @@
-//! Photons by their arrival times: states and sums are those of counts, bit for bit, whatever the rate, the scheme, the
+//! Photons by their arrival times: states and sums equal those of counts, bit for bit, whatever the rate, the scheme, the
 //! pairs, and the cuts.
 
 extern crate corrust_host as corrust;
@@ -108,7 +108,7 @@ fn cases() -> impl Strategy<Value = Case> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// Times alone, counts alone, and both in turns lead to one state.
+    /// Times alone, counts alone, and a mix of both lead to one state.
     #[test]
     fn states_are_those_of_counts(
         case in cases(),
@@ -184,7 +184,7 @@ fn long_streams_of_few_photons_go_on() {
     assert_eq!(sums.products[[0, 23 * 16]], blocks);
     let again = State::from_bytes(&plan.state().unwrap().to_bytes()).unwrap();
     assert_eq!(again, plan.state().unwrap());
-    // Counts of so many instants might overflow.
+    // Counts of 2^25 more instants might overflow.
     let refused = plan.accumulate(&vec![0_u8; 1 << 25][..]).unwrap_err().to_string();
     assert!(refused.contains("64-bit sums"), "{refused}");
 }

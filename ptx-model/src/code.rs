@@ -289,7 +289,7 @@ impl Code {
                 edges.insert((block, fall));
             }
         }
-        // Blocks that nothing else leads to are those that tables of targets lead to.
+        // Blocks that no other edge reaches are reached through tables of targets.
         let led: BTreeSet<_> = edges.iter().filter_map(|&(_, to)| to).collect();
         for (block, &(_, end)) in ranges.iter().enumerate() {
             if base(self.operation(&self.instructions[end - 1])).starts_with("BRX") {

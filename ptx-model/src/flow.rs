@@ -47,7 +47,7 @@ fn statement(operation: &str) -> Option<(&'static str, bool)> {
     })
 }
 
-/// An equation: weighted coefficients of edges, and what they sum to.
+/// An equation: weighted coefficients of edges, and their sum.
 #[derive(Default)]
 struct Equation {
     terms: BTreeMap<usize, f64>,

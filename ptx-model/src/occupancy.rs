@@ -1,13 +1,13 @@
 //! Blocks that a multiprocessor holds at once: CUDA's occupancy rules (CUDA C++ Programming Guide,
-//! "Multiprocessor level"; the granularities are those of compute capability 8.0 to 9.0).
+//! "Multiprocessor level", with the granularities of compute capability 8.0 to 9.0).
 
 use crate::chip::Chip;
 
-/// Registers are given to warps by as many at a time.
+/// Granularity of a warp's registers.
 const REGISTER_UNIT: u32 = 256;
-/// Shared memory is given to blocks by as many bytes at a time.
+/// Granularity of a block's shared memory, in bytes.
 const SHARED_UNIT: u32 = 128;
-/// Bytes of shared memory that the system takes of every block.
+/// Bytes of shared memory that the system reserves in every block.
 const SHARED_RESERVED: u32 = 1024;
 /// Schedulers of a multiprocessor, among which warps are dealt.
 pub const SCHEDULERS: u32 = 4;

@@ -2,8 +2,8 @@
 //!
 //! The warp follows the launch's own flow: at the end of a block it takes the edge whose share of the
 //! executions it is furthest behind. An instruction waits for its scoreboards, then holds the warp for
-//! its stall cycles; what it loads is ready after the latency of its kind. Latencies of units other than
-//! memory are those of Jia et al., arXiv:1804.06826, table 4.1, rounded.
+//! its stall cycles; its result is ready after the latency of its kind. Latencies of units other than
+//! memory come from Jia et al., arXiv:1804.06826, table 4.1, rounded.
 
 use std::collections::VecDeque;
 

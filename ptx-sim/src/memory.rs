@@ -187,8 +187,8 @@ impl Memory {
         self.place(bytes, false)
     }
 
-    /// As [`Self::alloc`], with bytes that are zero. Pages that nobody touches take no memory of the host where the
-    /// system gives memory page by page.
+    /// As [`Self::alloc`], with zeroed bytes. Pages that are never touched take no host memory on systems that commit
+    /// memory page by page.
     pub fn alloc_zeros(&self, bytes: u64) -> u64 {
         self.place(bytes, true)
     }

@@ -13,8 +13,8 @@ const MAGIC: u32 = u32::from_le_bytes(*b"PTXs");
 /// A tensor in global memory and the box that one bulk copy moves. Dimensions go from the innermost,
 /// whose elements are contiguous, to the outermost.
 ///
-/// The fields are those of `cuTensorMapEncodeTiled`; interleaved layouts and the fill with NaN are not
-/// modelled, L2 promotion has no meaning here.
+/// The fields follow the arguments of `cuTensorMapEncodeTiled`; interleaved layouts and the fill with NaN are
+/// not modelled, and L2 promotion has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorMap {
     /// Device address, a multiple of 16.

@@ -344,8 +344,8 @@ def autocorrelate(
 ) -> Any:
     """Autocorrelate a trace of counts at lags that grow by octaves, as ``multipletau.autocorrelate`` does.
 
-    The signature and the numbers are those of the package multipletau, to the rounding of its floats: here the
-    sums are exact integers, and divided at the end.
+    Signature and numbers match the package multipletau, to the rounding of its floats: here the sums are exact
+    integers, divided at the end.
 
     Parameters
     ----------

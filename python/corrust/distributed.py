@@ -1,10 +1,10 @@
 """Correlation of recordings on many machines, by Dask.
 
-`correlate` cuts a recording in times and channels. Tasks of Dask open the files for themselves and read their own
-part of them, F-engine and delays included; the exact integer sums are added in pairs as they come. Whatever the cut,
-the number of workers, their order, and whether some of them die: the bits are those of ``corrust correlate``.
+`correlate` cuts a recording in times and channels. Each task of Dask opens the files itself and reads and correlates its
+own part, F-engine and delays included; the exact integer sums are added in pairs as tasks finish. Whatever the cut,
+the number of workers, their order, and their failures, results have the same bits as ``corrust correlate``'s.
 
-Without a client the workers are this machine's. ``python -m corrust.distributed correlate`` is the same as a command.
+Without a client the workers run on this machine. ``python -m corrust.distributed correlate`` is the same as a command.
 Needs ``pip install corrust[distributed]``.
 """
 

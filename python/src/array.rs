@@ -73,7 +73,7 @@ impl Array {
 
     fn of_numpy(name: &'static str, array: &Bound<'_, PyUntypedArray>) -> Self {
         let dtype = array.dtype();
-        // SAFETY: the array is alive; the pointer is that of its elements.
+        // SAFETY: the array is alive, and `data` points to its elements.
         let (address, flags) = unsafe {
             ((*array.as_array_ptr()).fields.data as u64, (*array.as_array_ptr()).fields.flags)
         };

@@ -206,8 +206,8 @@ impl Autocorrelator {
         Ok(())
     }
 
-    /// Adds photons to the stream by their arrival times, as ``Photons.read_times`` returns them. Sums are those of counts,
-    /// bit for bit; on a CPU photons take less time so where most instants have none.
+    /// Adds photons to the stream by their arrival times, as ``Photons.read_times`` returns them. Sums equal the sums of
+    /// counts, bit for bit; on a CPU this is faster where most instants have no photon.
     ///
     /// Parameters
     /// ----------

@@ -1,4 +1,4 @@
-//! Devices: those that there are, and those that a name opens.
+//! Devices: the list of them, and opening them by name.
 
 use std::sync::Arc;
 

@@ -35,7 +35,7 @@ macro_rules! of_each {
     };
 }
 
-/// Opens a recording, of what it holds unless the kind is said.
+/// Opens a recording, whose kind is detected unless given.
 pub fn open_kind(
     paths: &[PathBuf],
     options: Options,

@@ -130,13 +130,13 @@ impl<T: Send> Plan<T> {
         process::id() != self.process
     }
 
-    /// Calls `work` with what there is of the plan, alone and without Python's lock.
+    /// Calls `work` with exclusive access to the plan, without Python's lock.
     fn alone<R: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&mut Option<T>) -> Result<R, Fault> + Send,
     ) -> PyResult<R> {
-        /// Counts a call among those that wait.
+        /// Counts a waiting call.
         struct Waiting<'a>(&'a AtomicUsize);
         impl Drop for Waiting<'_> {
             fn drop(&mut self) {

@@ -13,8 +13,8 @@ use crate::{
 
 /// A multi-tau correlation of photons that have weights, in float64 on the CPU.
 ///
-/// Sums are those of `Autocorrelator` with sums of weights in place of counts. With the weights of ``lifetime_weights``, a sensor
-/// for each component, they are the correlations of the components (FLCS). Equal calls give equal bits.
+/// Sums are defined as in `Autocorrelator`, with sums of weights in place of counts. With the weights of ``lifetime_weights``,
+/// a sensor for each component, they are the correlations of the components (FLCS). Equal calls give equal bits.
 ///
 /// Parameters
 /// ----------

@@ -67,7 +67,7 @@ def test_uncertainties_from_blocks(rng: np.random.Generator) -> None:
     assert found["uncertainties_from"] == "blocks"
     ns = [corrust.fit(tau, one, sigma, triplet=True, offset=True)["values"]["n"] for one in without]
     expected = np.sqrt(19 / 17 * 19 / 20 * ((ns - np.mean(ns)) ** 2).sum())
-    # Weights without a block are those of the other blocks, not `sigma`.
+    # Fits without a block weight points by the other blocks, not by `sigma`.
     assert found["uncertainties"]["n"] == pytest.approx(expected, rel=2e-2)
     plain = corrust.fit(tau, g, sigma, triplet=True, offset=True)
     assert plain["uncertainties_from"] == "independent points"

@@ -145,7 +145,7 @@ def test_times_are_counts(tmp_path: Path) -> None:
 
 
 def test_lifetimes_are_told_apart(tmp_path: Path) -> None:
-    """Weights are those of NumPy's formula, and the components' curves those of each kind of molecules."""
+    """Weights equal NumPy's formula, and each component's curve the curve of its molecules alone."""
     path = tmp_path / "mixture.ptu"
     arguments = ["simulate", "--diffusion", "-o", str(path), "--plane", "--duration", "2s", "--brightness", "400kHz"]
     arguments += ["--molecules", "1", "--diffusion-time", "30us", "--lifetime", "1ns", "--second", "1,1ms,4ns"]

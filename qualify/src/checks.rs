@@ -14,7 +14,7 @@ use crate::{
 
 /// Number of plans that each kernel runs.
 pub const PLANS: u64 = 24;
-/// Random shapes among which a kernel finds those that it takes.
+/// Number of random shapes from which a kernel picks supported ones.
 const SHAPES: u64 = 384;
 /// Runs of a plan whose bits must be the same.
 const REPEATS: usize = 5;
@@ -38,13 +38,13 @@ impl Subject {
     }
 }
 
-/// A difference between a device and what is right: a plan, and what differs.
+/// A difference between a device's answer and the right one: the plan, and the difference.
 fn difference(plan: &Plan, seed: u64, done: &str, what: &str) -> Finding {
     Finding::new(Verdict::Failed, format!("{plan}, of seed {seed}, by {done}: {what}"))
 }
 
-/// Judges every kernel of a system: [`PLANS`] plans each, of which those that the plain loops can compute are
-/// compared with them, and all others with the CPU.
+/// Judges every kernel of a system by [`PLANS`] plans each: plans that the plain loops can compute are compared with
+/// them, all others with the CPU.
 ///
 /// # Errors
 /// None but faults of the device.

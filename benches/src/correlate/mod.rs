@@ -30,16 +30,15 @@ pub struct Options {
     pub encodings: Vec<Encoding>,
     /// Numbers of inputs.
     pub inputs: Vec<usize>,
-    /// Numbers of channels; none for one number, about as many as make the work of 20 channels of 2048
-    /// inputs.
+    /// Numbers of channels; none for a single number, scaled to about the work of 20 channels of 2048 inputs.
     pub channels: Vec<usize>,
     /// Number of time samples; by default 3072, for b1 and b2 16 x 3072, which have as many bytes. A CPU is given fewer
     /// at many inputs, where channels are chosen automatically.
     pub times: Option<usize>,
     /// Kernels, for the encodings that they take; none for all that the device runs.
     pub kernels: Vec<Kernel>,
-    /// Numbers of inputs at which to compare kernels that nobody named, where not at all of them;
-    /// at others there is the kernel that the device chooses.
+    /// Numbers of inputs at which to compare all kernels, unless `kernels` names some; none for all numbers. At others,
+    /// only the kernel that the device chooses runs.
     pub compare_at: Option<Vec<usize>>,
 }
 
@@ -119,7 +118,7 @@ pub(crate) fn candidates(encoding: Encoding, inputs: usize, place: &Place) -> Bo
         true => (2, 32),
         false => (usual_size(inputs, place).0.min(MOST_SAMPLES / TIMES / inputs), TIMES),
     };
-    // Bits as many as make work of as many bytes.
+    // 16 times as many time samples of bits, for the same number of bytes.
     let times =
         (if encoding.is_bits() { 16 } else { 1 } * times).next_multiple_of(encoding.times());
     Box::new(Candidates(Correlation { encoding, inputs, channels, times, kernels: Vec::new() }))

@@ -150,7 +150,7 @@ fn rows<T: Pod>(
 
 impl Work for Correlating {
     fn run(&mut self) -> Result<()> {
-        // An integration of so many times has an end.
+        // Ends an integration before it grows past 2^32 time samples.
         if !matches!(self.sums, Sums::Added) || self.plan.times() > 1 << 32 {
             self.plan.reset();
         }

@@ -1,7 +1,7 @@
 //! Step 6: copies beside the products.
 //!
 //! Three stages of panels in a ring. `cp.async` copies to shared memory without registers and without waiting: while a
-//! stage is multiplied, the next two are on their way. The products are those of step 5.
+//! stage is multiplied, the next two are being copied. The tensor core instructions are the same as in step 5.
 
 use corrust_gpu::{
     isa::{

@@ -62,7 +62,7 @@ pub unsafe extern "ptx-kernel" fn wgmma(map: u64, visibilities: u64, inputs: u32
     let mut step = 0;
     while step < steps {
         let stage = step % STAGES;
-        // SAFETY: the parity is that of the lap through the stages.
+        // SAFETY: the parity belongs to the current lap through the stages.
         unsafe {
             mbarrier_wait(full(shared, stage), step / STAGES % 2);
             sums.multiply(shared + stage * STAGE_BYTES);

@@ -28,8 +28,7 @@ pub const WARP_LAGS: u32 = 32;
 pub const LOW_WARPS: u32 = 8;
 /// Groups that a launch of [`LONG`] computes.
 pub const LONG_LEVELS: u32 = 4;
-/// Bins of the group before that a block of [`LONG`] takes: as many as its delay lines reach back, and
-/// more.
+/// Bins of the group before that a block of [`LONG`] takes: more than its delay lines reach back.
 pub const LONG_RANGE: u32 = 4096;
 /// Warps of a block of [`LONG`], at least 8.
 pub const LONG_WARPS: u32 = 8;
@@ -40,7 +39,7 @@ pub const MAX_LOW_LAGS: u32 = 64;
 pub const COUNT_WARPS: u32 = 16;
 /// Instants of each subsegment that a block of [`COUNTS`] takes at a time.
 pub const COUNT_STEP: u32 = 64;
-/// Steps of [`COUNTS`] that are on their way from memory or have come.
+/// Stages of [`COUNTS`]: steps being copied or ready.
 pub const COUNT_SLOTS: u32 = 3;
 /// Lags, in instants, that one warp of [`COUNTS`] computes: lags of group 1 reach `3 S`.
 pub const COUNT_LAGS: u32 = 3 * WARP_LAGS;
@@ -56,7 +55,7 @@ pub const BOX_STEP: u32 = 32;
 /// Most instants of a subsegment in a block of [`COUNTS_BOXES`]: 32-bit sums of `32 * 255^2` for every 8 of
 /// them cannot wrap.
 pub const MAX_PART: u32 = 16_384;
-/// Steps of [`COUNTS_BOXES`] that are on their way from memory or have come.
+/// Stages of [`COUNTS_BOXES`]: steps being copied or ready.
 pub const BOX_SLOTS: u32 = 3;
 /// Bytes by which the second eight subsegments of a step of [`COUNTS_BOXES`] lie further, as copied, than
 /// they would behind the first, and so on: four rows, after which a box has halves of rows change places.
@@ -155,7 +154,7 @@ pub mod role {
 
 parameters! {
     /// Parameters of [`BIN_GROUPS`] and [`PACKETS`]. Grid: `ceil(rows / rows_per_block)` blocks, launched with
-    /// the shared memory of so many rows.
+    /// shared memory for `rows_per_block` rows.
     pub struct BinGroups {
         /// Counts `[instant][sensor]`.
         pub counts: u64,
@@ -203,7 +202,7 @@ pub const fn packet_line(lags: u32) -> u32 {
     lags.next_multiple_of(4)
 }
 
-/// Most bytes of shared memory of one row of [`PACKETS`]: bins and delay lines. Group `k` gets no more than
+/// Most bytes of shared memory of one row of [`PACKETS`]: bins and delay lines. Group `k` gets at most
 /// `instants / 2^k + 1` bins.
 pub const fn packet_row_bytes(groups: u32, lags: u32, instants: u32) -> u64 {
     let bins = 2 * instants as u64 + 16 * groups as u64;
@@ -219,8 +218,8 @@ parameters! {
         /// The `halo` instants before them.
         pub tail: u64,
         /// If `low` is 2 or more: bins of group 2, u32 `[sensor][segment][bin / 8][word][digit][bin % 8]`,
-        /// low digits first: the words are those of a bin's 32 subsegments, which stand in them as
-        /// [`subsegment_at`] says; `(halo + subsegment) / 4` bins, of the halo those of word 0.
+        /// low digits first. The words hold a bin's 32 subsegments in the order of [`subsegment_at`].
+        /// There are `(halo + subsegment) / 4` bins; the halo's belong to word 0.
         pub quarters: u64,
         /// For [`COUNTS_BOXES`]: tensor maps of `counts` and of `tail`, 128 bytes each, boxes of
         /// [`BOX_SENSORS`] sensors and [`BOX_STEP`] instants.
@@ -293,8 +292,8 @@ parameters! {
 }
 
 parameters! {
-    /// Parameters of [`LONG`]. Grid: a block for every [`LONG_RANGE`] bins of every sensor, those of a
-    /// sensor side by side.
+    /// Parameters of [`LONG`]. Grid: a block for every [`LONG_RANGE`] bins of every sensor, with
+    /// consecutive blocks for one sensor.
     pub struct Long {
         /// Bins of group `base`, u16 or u32, from bin 0 on, which was `begun` bins before the first new one:
         /// those are there.
@@ -326,7 +325,7 @@ parameters! {
         pub begun: u32,
         /// New bins.
         pub count: u32,
-        /// The group before, at least two less than there are.
+        /// The group before the first that is computed; at most the number of groups less two.
         pub base: u32,
         /// Whether it is group `low`, whose bins are u16.
         pub narrow: u32,
@@ -342,7 +341,7 @@ parameters! {
 }
 
 parameters! {
-    /// Parameters of [`DELAYS`]. Grid: a warp for every row, of which there are fewer than 2^31.
+    /// Parameters of [`DELAYS`]. Grid: a warp for every row, fewer than 2^31 rows.
     pub struct Delays {
         /// Counts less 128, int8 `[sensor][before + count]`, 4 bytes or more behind each sensor's.
         pub counts: u64,

@@ -185,7 +185,7 @@ parameters! {
 parameters! {
     /// Step from the sums of a beam to samples: `(sum + bias) >> shift`.
     pub struct Beam {
-        /// Added to the real sum: the rounding, and what it lacks.
+        /// Added to the real sum: half a step for rounding, and the sum's bias.
         pub real_bias: i32,
         /// Added to the imaginary sum, likewise.
         pub imaginary_bias: i32,
@@ -204,9 +204,9 @@ impl Beam {
     /// nearest or down.
     ///
     /// In general launches (with a [`pass`], with voltages or samples other than `ci4`) sums come at their
-    /// own scale. Otherwise they come `1 << scale` times as large, are those of at most 1024 dishes, at most
-    /// 2^21 before scaling, so that shifts of 23 and more all give the same; and what they become is in
-    /// excess of [`EXCESS`].
+    /// own scale. Otherwise they come `1 << scale` times as large, over at most 1024 dishes, and are at most
+    /// 2^21 before scaling, so that shifts of 23 and more all give the same; the samples made of them are
+    /// excess-[`EXCESS`].
     pub const fn new(bias: [i32; 2], shift: u32, nearest: bool, scale: u32, general: bool) -> Self {
         let (shift, scale) = match (general, shift) {
             (true, shift) => (shift, 0),

@@ -164,7 +164,7 @@ pub fn turned<R: Real>([cosine, sine]: Complex<R>, quarters: u32) -> Complex<R> 
 /// so that equal parts are equal to the bit.
 pub const fn unit(t: u32, count: u32) -> [f32; 2] {
     let (t, count) = (t as u64, count as u64);
-    // Eighths of a cycle, then what is left of it, from the nearer end.
+    // Eighths of a cycle, then the rest of it, from the nearer end.
     let eighth = 8 * t / count;
     let (first, last) = (8 * t - eighth * count, (eighth + 1) * count - 8 * t);
     let part = if eighth % 2 == 0 { first } else { last };

@@ -281,8 +281,8 @@ parameters! {
         pub channels: u32,
         /// [`WarpgroupTile::tiles`] of a channel.
         pub tiles: u32,
-        /// For [`WGMMA_CI4`] and [`WGMMA_TCN_CI4_128`], what makes four samples of 4 bits two's complement by
-        /// exclusive or: 0, or 0x88888888 of those that are excess-8.
+        /// For [`WGMMA_CI4`] and [`WGMMA_TCN_CI4_128`], the mask that makes four 4-bit samples two's complement by
+        /// exclusive or: 0, or 0x88888888 for excess-8.
         pub excess: u32,
         /// One of [`mode`].
         pub mode: u32,
@@ -381,8 +381,7 @@ macro_rules! declare_few {
 few_correlators!(declare_few);
 
 /// Correlators of few inputs: of `ci8` samples and of 4-bit ones, as delivered and in rows, of at most 16, 32 and 64
-/// inputs. Rows of `ci8` samples of more than 16 are quicker in tiles; rows of 4-bit samples of 64 would take more registers
-/// than there are.
+/// inputs. Rows of `ci8` samples of more than 16 are quicker in tiles; rows of 4-bit samples of 64 would not fit in registers.
 pub const FEW_CORRELATORS: [[&[Kernel<CorrelateFew>]; 2]; 2] = [
     [&[FEW_TCN_S8_16, FEW_TCN_S8_32, FEW_TCN_S8_64], &[FEW_CNT_S8_16]],
     [&[FEW_TCN_CI4_16, FEW_TCN_CI4_32, FEW_TCN_CI4_64], &[FEW_CNT_CI4_16, FEW_CNT_CI4_32]],
@@ -407,7 +406,7 @@ parameters! {
 }
 
 parameters! {
-    /// Parameters of [`WIDEN_BITS`]. Grid: that of [`WIDEN`].
+    /// Parameters of [`WIDEN_BITS`]. Grid: as for [`WIDEN`].
     pub struct WidenBits {
         /// 32-bit sums of ones `[channel][baseline of planes]`, pairs.
         pub partial: u64,
@@ -448,7 +447,7 @@ pub struct Codes {
     pub complement: bool,
     /// Kernel that reads codes packed in words of 32 bits: `[channel][input][word][2]`, a word of real and one of
     /// imaginary parts, code `k` in bits `k n` and up. Codes past the last time are zero, the rest of a word anything.
-    /// [`Correlate::row_bytes`] are those of whole pairs of words, which with the stride are 8-byte aligned.
+    /// [`Correlate::row_bytes`] is a whole number of pairs of words; rows and their stride are 8-byte aligned.
     pub words: Option<Kernel<Correlate>>,
 }
 

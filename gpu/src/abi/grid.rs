@@ -36,7 +36,7 @@ pub const TILE: u32 = 4;
 pub const TOGETHER: u32 = 8;
 /// Most threads of a block.
 pub const THREADS: u32 = 160;
-/// A place of the grid without a dish, and a beam that there is none of.
+/// A place of the grid without a dish; also stands for no beam.
 pub const NONE: u32 = u32::MAX;
 
 /// An axis of the grid, of `size` dishes and `2 size` beams.
@@ -73,7 +73,7 @@ impl Axis {
         self.places() * self.tiles() * TILE
     }
 
-    /// `[c, s]` of a group and place: of a group or a place that there is none of it does not matter.
+    /// `[c, s]` of a group and place; any value for padding groups and places.
     pub const fn factors(self, group: u32, place: u32) -> [f32; 2] {
         if group == 0 {
             return [1.0, if place & 2 == 0 { 1.0 } else { -1.0 }];
@@ -209,7 +209,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// Plan of a block of so many items.
+    /// Plan of a block of `items` items.
     #[inline(always)]
     pub const fn new(rows: Axis, columns: Axis, items: u32) -> Self {
         let mut plan = Plan::EMPTY;

@@ -49,7 +49,7 @@ pub const fn eights(axis: Axis) -> u32 {
     if eights < 2 { 2 } else { eights }
 }
 
-/// Most tiles of groups of a block of a kernel of so many eights of rows: by the registers of its threads.
+/// Most tiles of groups of a block whose kernel has `8 rows` rows: limited by the registers of its threads.
 pub const fn most_tiles(rows: u32) -> u32 {
     if rows > 3 { 2 } else { 3 }
 }
@@ -142,7 +142,7 @@ parameters! {
         pub channels: u32,
         /// Polarisations of a step: 2, or 1 of an odd number.
         pub together: u32,
-        /// Groups of so many polarisations.
+        /// Groups of `together` polarisations.
         pub groups: u32,
         /// Bytes of the dishes of a time and polarisation.
         pub row_bytes: u32,
@@ -222,7 +222,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// Plan of a block of a kernel of `rows` eights, of so many tiles and parts, stages of samples and buffers of `H`.
+    /// Plan of a block of a kernel of `8 rows` rows: `parts` of `tiles` tiles, `stages` of samples, `buffers` of `H`.
     #[inline(always)]
     pub const fn new(
         rows: u32,

@@ -2,7 +2,7 @@
 
 use super::entry::{Entry, Kernel, kernels, parameters};
 
-/// Most times of a block: the sum of `|x|^2` of so many samples fits 32 bits.
+/// Most time samples of a block: their sum of `|x|^2` fits 32 bits.
 pub const MOST_TIMES: u32 = 1 << 16;
 
 parameters! {

@@ -52,7 +52,7 @@ const fn corner_turn(name: &'static str) -> Kernel<Reorder> {
 pub const WORD_TILE_BYTES: u32 = 128;
 
 /// A corner turn of 32-bit words, for arrays whose inputs fill whole words, at an address that is a
-/// multiple of 4. Grid as that of the `tcn` kernels, with tiles of its own.
+/// multiple of 4. Grid: as for the `tcn` kernels, with tiles of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct WordTurn {
     /// The kernel.
@@ -128,7 +128,7 @@ kernels! { PADDING:
 
 /// Bytes of a tile of a strip.
 pub const STRIP_TILE_BYTES: u32 = 8192;
-/// Tiles on their way to shared memory.
+/// Tiles being copied to shared memory.
 pub const STRIP_AHEAD: u32 = 3;
 /// Threads of a block of [`SHIFT_STRIPS`].
 pub const STRIP_THREADS: u32 = 512;
@@ -232,7 +232,7 @@ parameters! {
         pub rows_of_list: u32,
         /// Bytes of a run.
         pub run: u32,
-        /// Four bytes of what is written for [`NO_TIME`].
+        /// Four bytes that are written for [`NO_TIME`].
         pub zero: u32,
         /// Zero.
         pub reserved: u32,
@@ -293,7 +293,7 @@ parameters! {
         pub rows: u32,
         /// `T`, at least 1.
         pub times: u32,
-        /// Xored to each sample byte, so that the highest bits of nibbles are those of codes: 0x88 of `ci4`, 0 of
+        /// Mask that each sample byte is XORed with to make two's complement nibbles excess-8 codes: 0x88 for `ci4`, 0 for
         /// `ci4-offset`.
         pub flip: u32,
         /// Zero.
@@ -348,8 +348,8 @@ parameters! {
 }
 
 kernels! { PLACING:
-    /// Payloads of packets, taken from where they were received to `target[channel][part][time]`. Bank conflicts are those of
-    /// four parts.
+    /// Moves payloads of packets from where they were received to `target[channel][part][time]`. The declared bank conflicts
+    /// assume four parts.
     PLACE: Kernel<Place> =
         Kernel::new("reorder_place", 256).shared_bytes(PIECE_BYTES + 48).conflicts(2);
 }

@@ -16,7 +16,7 @@ impl Plan {
         self.bytes
     }
 
-    /// `count` pieces of `bytes` bytes each behind what is planned.
+    /// Appends a region of `count` pieces of `bytes` bytes each to the plan.
     pub const fn region(&mut self, count: u32, bytes: u32) -> Region {
         let region = Region { offset: self.bytes, pitch: bytes };
         self.bytes += count * bytes;

@@ -54,7 +54,7 @@ pub const MOST: u32 = 16;
 pub const THREADS: u32 = 64;
 /// Inputs of a warp, and of a word of [`Upchannelise::missing`].
 pub const INPUTS: u32 = 32;
-/// Blocks of `U` times that are on their way to shared memory, or there.
+/// Stages of a ring in shared memory, of `U` time samples each.
 pub const STAGES: u32 = 4;
 /// Most levels of the transform that a thread of [`ANY`] makes in registers.
 pub const LEVELS: u32 = 3;
@@ -118,8 +118,8 @@ parameters! {
     }
 }
 
-/// Bytes of shared memory of a block of those with sums in registers, of samples of `bytes` bytes: of samples that are
-/// on their way, and of a spectrum's values of two bytes.
+/// Bytes of shared memory of a block of a kernel with sums in registers, for samples of `bytes` bytes: stages of samples,
+/// and a spectrum of two-byte values.
 pub const fn staged_bytes(factor: u32, bytes: u32) -> u32 {
     THREADS * factor * (STAGES * bytes + 2)
 }

@@ -5,10 +5,10 @@
 //! steps ahead; there the threads transpose them: a thread takes four sensors at four instants of four
 //! subsegments, transposes bytes in registers, and has the bin of four counts as a by-product.
 //!
-//! Every subsegment is preceded by instants of a halo, those that its delay lines here must hold when it
-//! begins; those before the first instant come from the tail of the call before, those after the last are
-//! zero. The bins that longer delay lines need of a halo are those of the word before, at the end of its
-//! subsegments; only of the subsegments of word 0 is the whole halo transposed.
+//! Every subsegment is preceded by a halo: the instants that its delay lines must hold when it begins. Instants
+//! before the first come from the tail of the call before, instants after the last are zero. Longer delay lines
+//! find their halo's bins in the word before, at the end of its subsegments; the whole halo is transposed only
+//! for the subsegments of word 0.
 //!
 //! Then a warp multiplies one sensor's counts. Operand A has 16 instants as rows, operand B the
 //! instants of the delay line as columns; their product is a Gram matrix

@@ -14,10 +14,10 @@
 //! instants of rows 0 to 7 are those before it, and their sums are forgotten; where it ends, zeros follow it
 //! for rows 8 to 15 until rows 0 to 7 have come to its end.
 //!
-//! TMA brings boxes of [`BOX_STEP`] instants of a subsegment. A round of a block: the boxes of a
-//! step are sent for, those of the step two before, which have come, are transposed, and the step before that
-//! is multiplied, of which and of the two steps before it the rings have the transposed counts. Older ones
-//! are operands in registers. The halo of word 0, of which only bins are needed, is transposed first, eight
+//! TMA copies boxes of [`BOX_STEP`] instants of a subsegment. In a round, a block starts the copies of one step's
+//! boxes, transposes the step two before, whose boxes have arrived, and multiplies the step before that. The rings
+//! hold the transposed counts of the multiplied step and of the two before it; older ones are operands in
+//! registers. The halo of word 0, of which only bins are needed, is transposed first, eight
 //! steps a round.
 //!
 //! ```text
@@ -153,7 +153,7 @@ impl Task<'_> {
         (8 * round + word, 0)
     }
 
-    /// Has the counts of a round brought to a slot. A warp has the boxes of two subsegments brought.
+    /// Starts the copies of a round's counts to a slot: each warp, the boxes of two subsegments.
     ///
     /// # Safety
     /// The whole warp calls it; the slot's last contents were read.

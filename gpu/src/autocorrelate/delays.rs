@@ -8,8 +8,8 @@
 //! last row:            1, 1, ...
 //! ```
 //!
-//! Instants, sensors and parts that there are not are zero. A warp writes a row. Its words are made of two words of
-//! counts that lie at any byte: both loads and the store are of neighbouring lanes' neighbouring words.
+//! Instants, sensors and parts past the last are zero. A warp writes a row. Each word of it is cut from two words of
+//! counts, at any byte: neighbouring lanes load and store neighbouring words.
 //!
 //! Bound by memory: each count is written once for every mark, and read from the L2 cache as often.
 

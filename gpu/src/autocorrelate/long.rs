@@ -348,7 +348,7 @@ unsafe fn multiply<const NARROW: bool>(
     }
 }
 
-/// Writes what comes after the launch: of the last range the state, and bins of the last level for the
+/// Writes the launch's output for later work: the state, from the last range, and bins of the last level for the
 /// groups above it.
 ///
 /// # Safety
@@ -439,7 +439,7 @@ unsafe fn registers(p: &Long, sensor: u64, range: u32, levels: u32) {
 }
 
 kernel! {
-    /// Products of a range of one sensor's bins of the next groups, and what comes after them.
+    /// Products of a range of one sensor's bins in the next groups, then the state and bins for later work.
     fn autocorrelate_long(p: Long) {
         let blocks = divisor(p.blocks);
         let (sensor, range) = ((block() / blocks) as u64, block() % blocks);

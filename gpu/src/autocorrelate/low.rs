@@ -228,7 +228,7 @@ impl Filler<'_> {
     /// Stores the bins of a step to all lines.
     ///
     /// # Safety
-    /// All threads of the block call it, after all have read what it overwrites.
+    /// All threads of the block call it, after all have read the bins that it overwrites.
     #[inline(always)]
     unsafe fn fill(&self, step: u32, bins: [Digits; THREAD_BINS as usize]) {
         let p = self.p;

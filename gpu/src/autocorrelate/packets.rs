@@ -1,8 +1,8 @@
 //! Bin groups in shared memory, a packet of instants at a time.
 //!
-//! The state, the groups and the sums are those of [`super::bin_groups`] (AutocorrelationCUDA). Of a packet
-//! of `N` instants group `k` gets `n_k` bins, about `N / 2^k`. All of them are made first, a group after the
-//! other; then each sum takes all its products at once. With `M` the bins that the group had before:
+//! State, groups and sums are the same as in [`super::bin_groups`] (AutocorrelationCUDA). From a packet of `N`
+//! instants, group `k` gets `n_k` bins, about `N / 2^k`. All bins are made first, a group after the other; then
+//! each sum takes all its products at once:
 //!
 //! ```text
 //! bins      Z_k[i]         = Z_{k-1}[2 i - o] + Z_{k-1}[2 i + 1 - o],              i = 0..n_k
@@ -86,7 +86,7 @@ impl Group {
         self.address + 4 * index
     }
 
-    /// Address of the delay line, in front of which there may be words that make its sums' windows whole.
+    /// Address of the delay line's windows, with any padding words before the line that align them.
     #[inline(always)]
     fn windows(self) -> u32 {
         self.address + 4 * packet_room(self.count)
@@ -119,7 +119,7 @@ unsafe fn advance(p: &BinGroups, warp: u32, row: u64) {
 
     // SAFETY: the row is this warp's alone; all addresses are within it.
     unsafe {
-        // Bins that there are not are zero.
+        // Bins past the last are zero.
         let mut place = 16 * lane();
         while place < bytes {
             store_shared_4(first.address + place, [0; 4]);
@@ -266,7 +266,7 @@ unsafe fn multiply(p: &BinGroups, first: Group, products: u64) {
         let mut lags = 0;
         while lags < p.lags {
             let lag = lags + 4 * (lane() % 8);
-            // Lags that there are not read those of others.
+            // Lanes past the last lag read in bounds; their sums are discarded.
             let back = if lag < line { lag } else { line - 4 };
             let window = group.windows() + 4 * (line - 4 - back);
             let mut sums = [0_u64; 4];

@@ -106,7 +106,7 @@ pub unsafe fn add_products(p: &Counts, sensor: u32, lag: u32, [even, odd]: [u64;
     };
     products(0, lag, even + odd);
     if p.low > 0 {
-        // Lags before the first of group 1 wrap to what is no lag.
+        // Lags before the first of group 1 wrap to numbers past the last lag.
         products(1, (lag + 1).wrapping_sub(p.lags) / 2, even);
         products(1, lag.wrapping_sub(p.lags) / 2, odd);
     }

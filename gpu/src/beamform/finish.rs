@@ -50,7 +50,7 @@ impl Sum for Int32 {
     }
 }
 
-/// f32; what is no number becomes integer 0.
+/// f32; NaN becomes integer 0.
 pub struct Float32;
 
 impl Sum for Float32 {
@@ -83,7 +83,7 @@ fn power_of_two(shift: u32) -> f32 {
 pub type Quad = [[i32; 2]; 4];
 
 /// Brings sums from `1 << scale` times their size to their own, adds what earlier launches summed over
-/// other dishes, and leaves the sum for later ones; `address` is that of the lane's four sums.
+/// other dishes, and stores the sums for later ones; `address` points to the lane's four sums.
 ///
 /// # Safety
 /// No other thread uses them.
@@ -122,7 +122,7 @@ pub fn quantise(quad: &Quad, beam: [u32; 4]) -> (u32, u32) {
     let mut word = 0;
     let mut clipped = 0;
     for time in (0..4).rev() {
-        // In excess of 7, where -7 to 7 are 0 to 14. Packing clamps what is below.
+        // In excess of 7, where -7 to 7 are 0 to 14. Packing clamps negative values.
         let real = quad[time][0].wrapping_add(real_bias) >> shift;
         let imaginary = quad[time][1].wrapping_add(imaginary_bias) >> shift;
         clipped += (real as u32 > MOST as u32 || imaginary as u32 > MOST as u32) as u32;

@@ -66,7 +66,7 @@ type Fragments<const EIGHTS: usize> = [[[u32; 2]; 2]; EIGHTS];
 macro_rules! stamp {
     ($($name:ident: $rows:literal, $columns:literal;)*) => {$(
         kernel! {
-            /// Powers of all beams of grids of so many eights of rows and of columns.
+            /// Powers of all beams of a grid of up to 8R x 8C dishes, R and C the literals of the kernel.
             fn $name(p: GridMma) {
                 beams::<$rows, $columns>(&p);
             }
@@ -182,7 +182,7 @@ unsafe fn beams<const ROWS: usize, const EIGHTS: usize>(p: &GridMma) {
         of.prepare(p);
         cp_async_wait::<0>();
         barrier();
-        // With two of both nobody writes what another still reads.
+        // With two of both, no warp writes a stage or buffer that another still reads.
         let alone = p.stages != 2 || p.buffers != 2;
         let mut turn = 0;
         while item < last {
@@ -239,7 +239,7 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
         (stage, self.room.half.at(self.base, if p.buffers == 2 { turn } else { 0 }))
     }
 
-    /// Cosines and sines, and zeros for rows that there are none of.
+    /// Copies cosines and sines to shared memory, and clears the buffers of `H`, whose padding rows stay zero.
     #[inline(always)]
     unsafe fn prepare(&self, p: &GridMma) {
         let first = self.room.twiddles.at(self.base, 0);
@@ -476,7 +476,7 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
             warp_barrier();
             self.powers(p, item, first);
             warp_barrier();
-            // Rows that there are none of are zero again.
+            // Padding rows are zero again.
             let mut byte = 16 * self.lane;
             while byte < WARP_SLOTS * slot_pitch(ROWS as u32) {
                 store_shared_4(first + byte, [0; 4]);
@@ -644,7 +644,7 @@ unsafe fn dishes<const ENCODING: u32>(first: u32, second: u32) -> [u32; 2] {
     }
 }
 
-/// Two halves; infinities and what is no number are zero.
+/// Two halves; infinities and NaN become zero.
 #[inline(always)]
 fn finite(halves: u32) -> u32 {
     let exponents = halves & 0x7c00_7c00;

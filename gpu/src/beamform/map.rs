@@ -1,6 +1,6 @@
 //! Register assignments: which beam, dish and time each lane, word and byte holds.
 //!
-//! Equation numbers are those of Smith, "CHORD 8-bit baseband beamformer". The note writes
+//! Equation numbers refer to Smith, "CHORD 8-bit baseband beamformer". The note writes
 //! assignments as lists of index bits (appendix A); here they are `const fn`s, proved by the tests to
 //! be bijections. Two freedoms are used:
 //!
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// The nibbles of the weights are those that the voltages' become.
+    /// Each nibble of the weights meets the voltage of its dish.
     #[test]
     fn nibbles_of_weights_are_those_of_voltages() {
         for lane in 0..32 {
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    /// The bytes of wide weights are those of what the voltages become.
+    /// Each byte of wide weights meets the voltage of its dish, part and byte.
     #[test]
     fn wide_weights_are_those_of_voltages() {
         for component in [1, 2] {

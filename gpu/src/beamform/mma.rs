@@ -460,7 +460,7 @@ impl<S: Sum, const LANE_BEAMS: usize, const WORDS: usize, const GENERAL: bool>
         (stream * (self.p.groups * self.tile.beams()) + self.beam(index)) as u64
     }
 
-    /// In general launches, adds what others summed over other dishes and keeps what they need, or makes
+    /// In general launches, adds earlier launches' sums over other dishes, and keeps the sums for later ones or makes
     /// samples and stores them, in iteration `iteration` of a unit.
     ///
     /// # Safety
@@ -567,7 +567,7 @@ unsafe fn beamform<
     tile: Tile,
 ) {
     let shared = dynamic_shared();
-    // The blocks of a group of beams share its units, those of all streams in a row.
+    // The blocks of a group of beams share the units of all streams, numbered in one row.
     let groups = divisor(p.groups);
     let (group, part) = (block() % groups, block() / groups);
     let parts = divisor(blocks() / groups);

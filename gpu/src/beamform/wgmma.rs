@@ -78,8 +78,8 @@ impl Units {
     }
 }
 
-/// The whole of a block's work. `STEPS` are those of 32 dishes of a part, `HELD` the parts whose weights are
-/// in registers, `PENDING` one less than the parts as delivered, `REGISTERS` those of a thread that multiplies.
+/// The whole work of a block. `STEPS`: steps of 32 dishes in a part; `HELD`: parts whose weights are in
+/// registers; `PENDING`: one less than the parts as delivered; `REGISTERS`: registers of a multiplying thread.
 ///
 /// # Safety
 /// The conditions of the kernels hold.

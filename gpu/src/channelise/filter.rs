@@ -112,7 +112,7 @@ impl Filter {
         regular
     }
 
-    /// Spectra that there are.
+    /// Number of spectra.
     #[inline(always)]
     fn spectra(&self, p: &Channelise) -> u32 {
         let left = p.count - self.spectrum;

@@ -263,7 +263,7 @@ impl<B: Bins> Finish<B> {
                 });
                 channel += threads() / 2;
             }
-            // A block stays until none reads what it has; what was loaded has been stored.
+            // A block stays until no other block reads its shared memory; loaded values have been stored.
             cluster_arrive_relaxed();
             cluster_wait();
         }
@@ -374,8 +374,8 @@ impl<const R: usize> Pair<R> {
         self.places[side] + row * spectrum_bytes(self.room.size)
     }
 
-    /// The channels of an input: at `[side][i]`, `i` even, that of a bin below `Z / 2`, at `[1 - side][R - 1 - i]`
-    /// its mirror's.
+    /// The channels of an input: `[side][i]`, `i` even, belongs to a bin below `Z / 2`, `[1 - side][R - 1 - i]` to its
+    /// mirror bin.
     #[inline(always)]
     unsafe fn channels(&self, row: u32) -> [[Complex<f32>; R]; 2] {
         let mut bins = [[[0.0_f32; 2]; R]; 2];

@@ -104,7 +104,7 @@ mod tests {
                 assert!(bin < span);
                 assert_eq!(position_of(bin, span), position, "span {span}");
             }
-            // A column's bins are those of its parts, the lower half first.
+            // A column has the bins of its two parts, the lower half first.
             for position in 0..span {
                 let [low, high] = [2 * position, 2 * position + 1].map(|at| bin_at(at, 2 * span));
                 assert_eq!((low, high), (bin_at(position, span), bin_at(position, span) + span));

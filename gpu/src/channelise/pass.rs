@@ -295,8 +295,8 @@ unsafe fn first_of<const R: usize>(room: Shared, rows: u32) {
     }
 }
 
-/// A first pass of `R` that leaves so many columns. `ALONG`: a place is made from the one before, as all would fill
-/// the registers; columns are then a multiple of what lies between pads.
+/// A first pass of `R` that leaves `columns` columns. `ALONG`: a place is made from the one before, as all would fill
+/// the registers; columns are then a multiple of the distance between pads.
 #[inline(always)]
 unsafe fn first_to<const R: usize, const ALONG: bool>(room: Shared, columns: u32, rows: u32) {
     let share = Share::new(columns);
@@ -384,13 +384,13 @@ pub struct Merge {
     pub rows: u32,
     /// The first of them.
     pub row: u32,
-    /// The span of the columns that there are.
+    /// Span of the columns before the pass.
     pub span: u32,
     /// Number of the part of a column's positions that the rows have.
     pub part: u32,
     /// Number of parts.
     pub parts: u32,
-    /// Whether points are those that other threads of the block store before.
+    /// Whether other threads of the block store the points before.
     pub wait: bool,
 }
 

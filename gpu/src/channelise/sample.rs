@@ -82,10 +82,10 @@ pub const CODES_4: u32 = raw::CODES + 4;
 /// Codes of 8 bits.
 const CODES_8: u32 = raw::CODES + 8;
 
-/// Four real samples next to each other, from sample `index` on, at one load: what [`decode_four`] takes.
+/// Loads four real samples next to each other, from sample `index` on, at once, as [`decode_four`] takes them.
 ///
 /// # Safety
-/// They are those of global memory that no thread of the grid writes, [`takes_four`] holds, and the index
+/// The samples lie in global memory that no thread of the grid writes, [`takes_four`] holds, and the index
 /// is a multiple of four.
 #[inline(always)]
 pub unsafe fn load_four(address: u64, index: u64, encoding: u32) -> [u32; 4] {
@@ -138,7 +138,7 @@ pub fn byte(word: u32, part: usize) -> f32 {
     from_i32(whole)
 }
 
-/// The number of these bits, or zero for infinity and what is no number.
+/// The f32 of these bits, or zero for infinities and NaN.
 #[inline(always)]
 pub fn finite(bits: u32) -> f32 {
     f32::from_bits(if bits & 0x7f80_0000 == 0x7f80_0000 { 0 } else { bits })

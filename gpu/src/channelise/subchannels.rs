@@ -227,7 +227,7 @@ struct Share {
 }
 
 impl Share {
-    /// The share of the block, of so many inputs, a power of two.
+    /// The share of the block: `inputs` inputs, a power of two.
     #[inline(always)]
     fn new(p: &Upchannelise, inputs: u32) -> Self {
         let groups = (p.inputs + inputs - 1) >> inputs.trailing_zeros();
@@ -436,7 +436,7 @@ impl<S: Sample, const U: usize> Stages<'_, S, U> {
     }
 }
 
-/// Adds a block of samples to the sums of the spectra under way: `points` are those of the spectrum that it completes.
+/// Adds a block of samples to the sums of the unfinished spectra, and writes the spectrum that it completes to `points`.
 #[inline(always)]
 unsafe fn filter<S: Sample, const U: usize>(
     p: &Upchannelise,
@@ -733,7 +733,7 @@ impl Work<'_> {
         clipped
     }
 
-    /// The sums of residues from `residue` on, `1 << apart` apart; `time` is that of the first tap of the first.
+    /// Sums over the taps of `R` residues from `residue` on, `1 << apart` apart; `time` is the time of the first tap.
     #[inline(always)]
     unsafe fn filter<S: Sample, const R: usize>(
         &self,

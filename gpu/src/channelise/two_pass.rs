@@ -80,7 +80,7 @@ kernel! {
 unsafe fn columns<const KNOWN: bool, const RESIDUES: u32>(p: &Channelise) {
     // SAFETY: the parameters are as declared, the block has the rows.
     unsafe {
-        // Columns that there are.
+        // Number of columns.
         let all = power(p.size, p.span);
         let tiles = power(all, p.columns);
         let near = if p.columns * tiles > NEAR { NEAR / divisor(p.columns) } else { tiles };

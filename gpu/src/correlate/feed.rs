@@ -100,7 +100,7 @@ pub trait Feed {
     /// [`Self::row_address`] gives: those of rows of time by exclusive or.
     const FRAGMENT_PITCH: u32 = FRAGMENT_BYTES;
 
-    /// Has a step brought, 128 bytes of time from `byte` on. One thread.
+    /// Starts the copy of a step: 128 bytes of time from `byte` on. One thread.
     ///
     /// # Safety
     /// The tensor maps are of the kind that the feed reads; the panels are free; `full` counts the bytes

@@ -1,9 +1,9 @@
 //! The correlator of few inputs: up to 64, on `mma.sync` (sm_80 and later).
 //!
 //! A warp has 64 inputs: one channel of up to 64, two of up to 32, or four of up to 16, and all their baselines.
-//! So samples are read once, and only what lies on the diagonal or left of it is multiplied, in fragments of
-//! 16 x 8. Real and imaginary parts are those of [`super::mma`], the rotation that of [`super::samples`]. Warps
-//! share nothing: each has a ring of stages of 64 bytes of time, copied asynchronously two ahead.
+//! So samples are read once, and only fragments on the diagonal or left of it are multiplied, 16 x 8 baselines each.
+//! Real and imaginary parts are computed as in [`super::mma`], the rotation as in [`super::samples`]. Warps share
+//! nothing: each has a ring of stages of 64 bytes of time, copied asynchronously two ahead.
 //!
 //! ```text
 //! samples as delivered [time][input]          rows of time [input][time]
@@ -226,7 +226,7 @@ struct Part<'a> {
     /// First of its channels, and how many.
     first_channel: u32,
     channels: u32,
-    /// Inputs that there is room for in a channel.
+    /// Most inputs of a channel.
     room: u32,
 }
 
@@ -439,7 +439,7 @@ unsafe fn multiply<F: Form, const FRAGMENTS: usize>(
     }
 }
 
-/// Writes the sums of a channel. `past` is what is taken from real parts.
+/// Writes the sums of a channel. `past` is subtracted from real parts.
 ///
 /// # Safety
 /// The whole warp calls it; `patch` is 16 rows of `16 FRAGMENTS` pairs of its own; with [`mode::STORE`] no other warp

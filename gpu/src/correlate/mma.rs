@@ -127,7 +127,7 @@ const PAIRS: usize = 4;
 /// Sums of a warp's fragments.
 type Fragments<const ROWS: usize> = [[[[u32; 4]; 2]; PAIRS]; ROWS];
 
-/// Adds one of `sums` to that of `left`, and begins again.
+/// Adds one of `sums` to its counterpart in `left`, and clears it.
 #[inline(always)]
 fn take<S: Samples, const ROWS: usize>(
     sums: &mut Fragments<ROWS>,
@@ -236,7 +236,7 @@ impl<const COPIES: usize> Panels<COPIES> {
         });
     }
 
-    /// Goes on by some steps.
+    /// Advances by `steps`.
     #[inline(always)]
     fn advance(&mut self, steps: u32) {
         for source in &mut self.sources {
@@ -617,7 +617,7 @@ impl<const ROWS: usize> Sums<ROWS> {
     /// Writes the sums to the visibilities.
     ///
     /// # Safety
-    /// All threads of the block call it, having done with the panels but for what they wait for; no other
+    /// All threads of the block call it, and read the panels no more once they have passed its barrier; no other
     /// warp writes these baselines.
     #[inline(always)]
     unsafe fn store<S: Multiply, const THREADS: u32>(&self, p: &Correlate, tile: &Warp) {

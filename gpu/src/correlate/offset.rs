@@ -1,8 +1,8 @@
-//! Removal of what the packed correlators' unsigned codes add to the visibilities.
+//! Removal of the offsets that the packed correlators' unsigned codes add to the visibilities.
 //!
 //! A code is a value plus `o`: excess-8 for four bits. With the running sum `S = sum (re + im)` and
 //! difference `D = sum (re - im)` of each input's codes over `T` times, the visibilities of the values
-//! are those of the codes plus
+//! equal the visibilities of the codes plus
 //!
 //! ```text
 //! real:      -o (S_i + S_j) + 2 o^2 T

@@ -23,7 +23,7 @@
 //! Blocks own their baselines for all times, so that results are added without atomics.
 //!
 //! Bound by integer multiply-adds: a multiprocessor of compute capability 8.0 or 9.0 does 64 a clock,
-//! half of what it issues, so that unpacking and splitting, on other units, run beside them.
+//! half of its issue rate, so that unpacking and splitting, on other units, run beside them.
 
 use super::triangle;
 use crate::{
@@ -68,21 +68,21 @@ trait Packing {
 trait Source<P: Packing> {
     /// Words of an input that a thread loads for a stage.
     type Loaded: Copy;
-    /// Samples that are not there.
+    /// Words of missing samples.
     const NONE: Self::Loaded;
     /// Times of a stage.
     const STAGE: u32;
     /// Times until fields are split: a divisor or a multiple of [`STAGE`](Self::STAGE), at most [`Packing::TIMES`] or
     /// what the fields hold.
     const TIMES: u32;
-    /// Stages of a row of so many bytes.
+    /// Stages of a row of `row_bytes` bytes.
     fn steps(row_bytes: u32) -> u32;
     /// Loads the samples of stage `step` of the row at `row`.
     ///
     /// # Safety
     /// The row has such a stage.
     unsafe fn load(row: u64, step: u32) -> Self::Loaded;
-    /// Unpacks a stage for the unconjugated side or the conjugated one, and has each time stored.
+    /// Unpacks a stage for the unconjugated side or the conjugated one, and calls `store` for each time.
     fn stage(loaded: Self::Loaded, is_row: bool, store: impl FnMut(u32, u32));
 }
 

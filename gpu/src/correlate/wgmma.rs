@@ -11,8 +11,8 @@
 //! column, the sum of its imaginary parts: the tiles at the left edge sum those of their rows, and
 //! [`super::widen`] or the host puts the imaginary parts right once.
 //!
-//! A block is persistent: it takes the next tile of baselines when it has done one, those of one
-//! channel together so that its samples are read from the L2 cache. Its warpgroups have roles in a
+//! A block is persistent: it takes the next tile of baselines when it has finished one, all tiles of a
+//! channel in a row so that its samples are read from the L2 cache. Its warpgroups have roles in a
 //! [`pipeline`] of stages, each a step of 128 bytes of time of all rows and columns of a tile:
 //!
 //! ```text
@@ -388,10 +388,10 @@ leave! {
     Delivered<Cf16>, 128;
 }
 
-/// A sample type on `wgmma`, with parts of 64, 128 and, in tiles of so many, 192 columns.
+/// A sample type on `wgmma`, in parts of 64, 128 or, where the tile has them, 192 columns.
 trait Parts<F: Feed>: Samples + Sized {
-    /// [`Correlator::multiply_part`], or [`Correlator::multiply_leaving`], of the first columns, of which there are
-    /// at least `columns`.
+    /// Calls [`Correlator::multiply_part`] or [`Correlator::multiply_leaving`] for the first columns, at least `columns`
+    /// of them.
     ///
     /// # Safety
     /// The conditions of these hold.
@@ -469,7 +469,7 @@ unsafe fn correlate<
     let shared = shape.shared();
     let pipeline = Pipeline { base: dynamic_shared(), plan: shared.ring };
     let work = &Correlator::<S, F> { p, shape, shared, pipeline, kind: PhantomData };
-    // SAFETY: the plan is that of the block's shared memory, and every role keeps to its barriers.
+    // SAFETY: the block's shared memory is laid out by the plan, and every role keeps to its barriers.
     unsafe {
         if thread() == 0 {
             pipeline.init(1, 32 * TRANSPOSING_WARPS, shape.multiplying());

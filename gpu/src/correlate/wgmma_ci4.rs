@@ -8,9 +8,9 @@
 //! ```
 //!
 //! All factors are bytes, so that the int8 tensor cores give a complex product for three real ones: 4/3
-//! of what their peak counts as. The idea is Gauss's; with packed integers it is that of Klages et al.,
-//! "GPU Kernels for High-Speed 4-Bit Astrophysical Data Processing": samples of few bits leave room for
-//! arithmetic before the multiplication.
+//! of their nominal peak. The idea is Gauss's, applied to packed integers by Klages et al., "GPU Kernels for
+//! High-Speed 4-Bit Astrophysical Data Processing": samples of few bits leave room for arithmetic before the
+//! multiplication.
 //!
 //! The products are chosen for their operands. A sample of excess-8 nibbles is a byte
 //! `16 (c + 8) + d + 8`: `16 c + d` with a bias of 136, which a product takes as it lies in memory. Its lower
@@ -47,11 +47,11 @@
 //!
 //! Bound by the tensor cores: a step takes 24 `wgmma` of 64 cycles. Beside them shared memory is the
 //! busiest: `wgmma` reads columns at half its rate, and unpacking reads and writes a third as much again.
-//! Instructions are what unpacking has to save: a warpgroup that multiplies and one that unpacks share
+//! Unpacking must save instructions: a warpgroup that multiplies and one that unpacks share
 //! schedulers, and where planes come late the tensor cores wait.
 //!
-//! No unit is busy all the time: stages are what the warpgroups wait for, those that unpack for copies and those
-//! that multiply for planes.
+//! No unit is busy all the time, as warpgroups wait for stages: unpacking ones for copies, multiplying ones for
+//! planes.
 //!
 //! Tried and lost: the products ac, bd and (a + b)(c - d), whose columns are three planes and whose rows
 //! take three times the instructions to unpack; planes made by one warpgroup, 2.5 % slower at N = 2048; bytes in
@@ -117,7 +117,7 @@ unsafe fn correlate<const STAGING_REGISTERS: u32, const MULTIPLYING_REGISTERS: u
     let shared = shape.shared();
     let pipeline = Pipeline { base: dynamic_shared(), plan: shared.ring };
     let work = Correlator { p, shape, shared, pipeline };
-    // SAFETY: the plan is that of the block's shared memory, and every role keeps to its barriers.
+    // SAFETY: the block's shared memory is laid out by the plan, and every role keeps to its barriers.
     unsafe {
         if thread() == 0 {
             pipeline.init(1, shape.staging * WARPGROUP, shape.multiplying());
@@ -237,7 +237,7 @@ impl Correlator<'_> {
             }
             let mut begun = false;
             loop {
-                // A step ahead of what is unpacked.
+                // A step ahead of unpacking.
                 if thread() == 0 {
                     self.load(&ring, &mut ticket);
                 }
@@ -274,8 +274,8 @@ impl Correlator<'_> {
     }
 }
 
-/// Makes the planes of half a column's times of a step from the bytes at `from`, and w of
-/// bytes in two's complement where they lie; what is `EXCESS`-8 is w already. `sum` goes on.
+/// Makes the planes of half a column's times of a step from the bytes at `from`, and turns two's complement
+/// bytes into w in place; `EXCESS`-8 bytes are w already. Adds to `sum`.
 ///
 /// # Safety
 /// The panels are the calling thread's at these times.
@@ -365,7 +365,7 @@ macro_rules! unpack_rows {
     };
 }
 
-/// Text of one product: factor `$a` of the rows by that of the columns, `$units` from the first: a group.
+/// Text of one product, a group: factor `$a` of the rows by the factor of the columns that lies `$units` from the first.
 macro_rules! product {
     ($type:ident, $sums:tt, $a:literal, $units:literal) => {
         concat!(
@@ -377,8 +377,8 @@ macro_rules! product {
     };
 }
 
-/// Text of the three products of the fragment of samples x. Those of the fragment before may be under way,
-/// each till what it reads is made anew.
+/// Text of the three products of the fragment of samples x. Products of the fragment before may still run, each
+/// until its operands are overwritten.
 macro_rules! fragment {
     ($columns:tt, $v_units:literal $p_units:literal $q_units:literal) => {
         concat!(
@@ -398,7 +398,7 @@ macro_rules! fragment {
 /// Text that loads the next fragment of samples, `$bytes` from the first.
 ///
 /// The address waits for the sums so far: the assembler would otherwise put them all off to the end. They are
-/// less than 2^30, so that what is added is zero.
+/// less than 2^30, so that zero is added.
 macro_rules! load_next {
     ($bytes:literal) => {
         concat!(
@@ -433,7 +433,7 @@ trait Multiply {
     unsafe fn multiply<const EXCESS: bool>(&mut self, row_sums: &mut [u32; 2], row: u32, b: u64);
 }
 
-/// Stamps [`Multiply`] for parts of so many columns.
+/// Stamps [`Multiply`] for each width of a part, in columns.
 macro_rules! multiply {
     ($($columns:tt)*) => {$(
         impl Multiply for Sums<{ $columns / 2 }> {
@@ -586,11 +586,11 @@ impl Correlator<'_> {
 }
 
 impl<const WORDS: usize> Sums<WORDS> {
-    /// Makes 16 times the imaginary and 256 times the real parts of V, P, Q over so many times, given
-    /// the lane's share of the sums of its rows and the place of those of the columns.
+    /// Makes 16 times the imaginary and 256 times the real parts from V, P, Q over `times` time samples, given the
+    /// lane's share of the row sums and the place of the column sums.
     ///
-    /// 256 times the real parts stay below 2^31 in as many times as the sums of int8; what is added to V
-    /// may go beyond 2^32 and comes back.
+    /// 256 times the real parts stay below 2^31 for as many time samples as sums of int8 do; terms added to V may
+    /// wrap modulo 2^32, as the result does not.
     ///
     /// # Safety
     /// The whole warp calls it; a word for each column is at `column_sums`.

@@ -18,8 +18,8 @@ pub fn warp_barrier() {
     unsafe { ptx!("bar.warp.sync -1;") };
 }
 
-/// `mov.u32`: `value`, which rustc takes for unknown and computes with where it stands. As the
-/// bound of a loop it keeps the loop rolled; what is made from it in a loop takes no register
+/// `mov.u32`: `value`, which rustc takes for unknown, so that it computes with it in place. As the
+/// bound of a loop it keeps the loop rolled; values computed from it inside a loop take no register
 /// outside.
 #[inline(always)]
 pub fn opaque(value: u32) -> u32 {
@@ -427,7 +427,7 @@ pub unsafe fn store_global_64(address: u64, value: u64) {
     unsafe { ptx!("st.global.u64 [{}], {};", in(reg64) address, in(reg64) value) };
 }
 
-/// `atom.global.add.u32`: adds `value` to what is in memory, in one piece, and gives what was there.
+/// `atom.global.add.u32`: atomically adds `value` to a word of memory, and returns the old one.
 ///
 /// # Safety
 /// `address` is 4-byte aligned global memory that the grid uses by this instruction only.
@@ -444,7 +444,7 @@ pub unsafe fn fetch_add_global(address: u64, value: u32) -> u32 {
     before
 }
 
-/// `red.global.add.u32`: adds `value` to what is in memory, in one piece.
+/// `red.global.add.u32`: atomically adds `value` to a word of memory.
 ///
 /// # Safety
 /// `address` is 4-byte aligned global memory that the grid uses by this instruction only.
@@ -454,7 +454,7 @@ pub unsafe fn add_global(address: u64, value: u32) {
     unsafe { ptx!("red.global.add.u32 [{}], {};", in(reg64) address, in(reg32) value) };
 }
 
-/// `red.global.add.f32`: adds `value` to what is in memory, in one piece, rounded to nearest even; numbers too small
+/// `red.global.add.f32`: atomically adds `value` to a word of memory, rounded to nearest even; numbers too small
 /// to be normal are zero.
 ///
 /// # Safety
@@ -465,7 +465,7 @@ pub unsafe fn add_global_f32(address: u64, value: f32) {
     unsafe { ptx!("red.global.add.f32 [{}], {};", in(reg64) address, in(reg32) value) };
 }
 
-/// `red.global.add.u64`: adds `value` to what is in memory, in one piece.
+/// `red.global.add.u64`: atomically adds `value` to a 64-bit word of memory.
 ///
 /// # Safety
 /// `address` is 8-byte aligned global memory that the grid uses by this instruction only.
@@ -493,7 +493,7 @@ pub fn lop3<const TABLE: u32>(a: u32, b: u32, c: u32) -> u32 {
 /// `prmt.b32`: result byte `i` is byte `selector >> 4i & 7` of the eight in `(low, high)`, or its sign eight
 /// times if `selector >> 4i & 8` is set.
 ///
-/// On a CPU it is computed too, for the tests of what is made of it.
+/// Also runs on a CPU, for tests of functions that use it.
 #[inline(always)]
 pub fn prmt<const SELECTOR: u32>(low: u32, high: u32) -> u32 {
     #[cfg(target_arch = "nvptx64")]
@@ -598,8 +598,7 @@ pub fn mad(a: u32, b: u32, c: u32) -> u32 {
     value
 }
 
-/// `cvt.rmi.s32.f32`: the largest integer not above `x`; the ends of i32 beyond them, 0 for what is no
-/// number.
+/// `cvt.rmi.s32.f32`: the largest integer not above `x`, clamped to i32; 0 for NaN.
 #[inline(always)]
 pub fn floor(x: f32) -> i32 {
     let value: i32;
@@ -725,8 +724,7 @@ pub fn neg_f32(a: f32) -> f32 {
     value
 }
 
-/// `cvt.rni.s32.f32`: the nearest integer, half to even; the ends of i32 beyond them, 0 for what is no
-/// number.
+/// `cvt.rni.s32.f32`: the nearest integer, half to even, clamped to i32; 0 for NaN.
 #[inline(always)]
 pub fn round(x: f32) -> i32 {
     let value: i32;

@@ -117,7 +117,7 @@ macro_rules! asm_scope {
     };
     (@sets $direction:ident [] [$($accumulator:tt)*] [$($text:tt)*] [$($operand:tt)*]
         [$($name:ident: $value:expr),* $(,)?]) => {{
-        // Where `ptx!` is not compiled, what it is given is looked at all the same.
+        // Where `ptx!` is not compiled, its operands are still type-checked.
         #[cfg(not(target_arch = "nvptx64"))]
         {
             let _: &[u32] = &[$($value),*];

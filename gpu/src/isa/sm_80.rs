@@ -1,7 +1,7 @@
 //! Instructions that came with compute capability 8.0 (Ampere).
 
 /// `cp.async.cg.shared.global [shared], [global], 16, bytes`: copies 16 bytes past the L1 cache
-/// without waiting; what lies beyond `bytes` (0 to 16) is written as zero and not read.
+/// without waiting; bytes past the first `bytes` (0 to 16) are written as zero and not read.
 ///
 /// Thread-wise; visible to the thread after [`cp_async_wait`], to the block after a barrier more.
 ///
@@ -143,26 +143,26 @@ products! {
     /// `mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32`: `d += a * b` over 16 half-precision
     /// products, accumulated in single precision.
     ///
-    /// Warp-wise; in bytes its lane maps are those of [`mma_m16n8k32_s8`].
+    /// Warp-wise; in bytes it has the lane maps of [`mma_m16n8k32_s8`].
     mma_m16n8k16_f16: "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32";
 
     /// `mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32`: `d += a * b` over 64 products of signed
     /// nibbles, the lower one of a byte first.
     ///
-    /// Warp-wise; in bytes its lane maps are those of [`mma_m16n8k32_s8`]. Wraps modulo 2^32.
+    /// Warp-wise; in bytes it has the lane maps of [`mma_m16n8k32_s8`]. Wraps modulo 2^32.
     mma_m16n8k64_s4: "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32";
 
     /// `mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc`: `d` plus the number of bits, of
     /// 256, that are set in `a` and in `b`.
     ///
-    /// Warp-wise; in bytes its lane maps are those of [`mma_m16n8k32_s8`]. Wraps modulo 2^32.
+    /// Warp-wise; in bytes it has the lane maps of [`mma_m16n8k32_s8`]. Wraps modulo 2^32.
     mma_m16n8k256_b1: "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc";
 }
 
 /// `mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16`: `d += a * b` over 16 half-precision products, sums in half
 /// precision: rounded once for each instruction.
 ///
-/// Warp-wise; fragments `a` and `b` are those of [`mma_m16n8k16_f16`]. Word `w` of `d` holds the elements of words `2w`
+/// Warp-wise; fragments `a` and `b` are laid out as for [`mma_m16n8k16_f16`]. Word `w` of `d` holds the elements of words `2w`
 /// and `2w + 1` there.
 #[inline(always)]
 pub fn mma_m16n8k16_halves(d: &mut [u32; 2], a: [u32; 4], b: [u32; 2]) {

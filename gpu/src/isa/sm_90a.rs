@@ -80,8 +80,8 @@ pub unsafe fn mbarrier_wait(barrier: u32, parity: u32) {
 }
 
 /// `cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes`: copies the
-/// box of a tensor map that begins at `(x, y, z)`, x varying fastest; what lies outside the tensor
-/// is zero. `barrier` counts the bytes of the whole box.
+/// box of a tensor map that begins at `(x, y, z)`, x varying fastest; elements outside the tensor
+/// are zero. `barrier` counts the bytes of the whole box.
 ///
 /// One thread.
 ///
@@ -140,7 +140,7 @@ pub fn cluster_wait() {
     unsafe { ptx!("barrier.cluster.wait.acquire.aligned;") };
 }
 
-/// `mapa.shared::cluster.u32`: where block `rank` of the cluster has what lies at `shared`.
+/// `mapa.shared::cluster.u32`: address, in block `rank` of the cluster, that corresponds to `shared`.
 #[inline(always)]
 pub fn of_block(shared: u32, rank: u32) -> u32 {
     let address: u32;
@@ -250,13 +250,13 @@ pub const fn descriptor(shared: u32) -> u64 {
     SWIZZLE_128 | GROUP_STRIDE | 1 << 16 | ((shared as u64 & 0x3_ffff) >> 4)
 }
 
-/// Difference between a [`descriptor`] and that of an address `bytes` further, a multiple of 16.
+/// Difference between the [`descriptor`]s of addresses `bytes` apart, a multiple of 16.
 pub const fn descriptor_step(bytes: u32) -> u32 {
     bytes >> 4
 }
 
-/// `fence.proxy.async.shared::cta`: earlier writes of the thread to shared memory are visible to
-/// `wgmma` and TMA of who hears of it after.
+/// `fence.proxy.async.shared::cta`: makes the thread's earlier writes to shared memory visible to
+/// `wgmma` and TMA of threads that synchronise with it afterwards.
 #[inline(always)]
 pub fn fence_proxy_async() {
     // SAFETY: orders the thread's own accesses.

@@ -1,5 +1,5 @@
 //! The PTX of every kernel, each a module of its own so that the driver compiles nothing else: output of
-//! `build.rs`, or, when the sources are those of `gpu/ptx/manifest.txt`, the text shipped there. Programs
+//! `build.rs`, or the text shipped in `gpu/ptx` when the sources' hashes match `gpu/ptx/manifest.txt`. Programs
 //! carry it compressed, and unpack a kernel when it is first asked for.
 
 extern crate std;

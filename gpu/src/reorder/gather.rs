@@ -17,8 +17,8 @@ use crate::{
 };
 
 kernel! {
-    /// Copies runs of `run` bytes: `gathered[row][k][part] = source[row][times[list][k]][part]`, where the list is
-    /// that of the row and part.
+    /// Copies runs of `run` bytes: `gathered[row][k][part] = source[row][times[list][k]][part]`, with the list of the
+    /// row and part.
     fn reorder_gather(p: Gather) {
         // Words where every run starts on one.
         let word = if (p.run | p.source as u32 | p.gathered as u32).is_multiple_of(4) { 4 } else { 1 };

@@ -103,7 +103,7 @@ unsafe fn gather<const PLANES: usize>(p: &Planes) {
     let pieces = words * (PLANE_TIMES / TIMES);
     let (all_rows, all_pieces) = (divisor(p.rows), divisor(pieces));
     let total = p.rows as u64 * pieces as u64;
-    // Lanes go along what lies together.
+    // Neighbouring lanes read neighbouring bytes.
     let along_time = p.time_stride == 1;
     let whole = along_time && (p.source | p.row_stride).is_multiple_of(TIMES as u64);
     let flip = p.flip * 0x0101_0101;

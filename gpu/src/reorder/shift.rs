@@ -1,8 +1,8 @@
 //! Whole-sample delays: `x_i'[t] = x_i[t - s_i]`, on the bytes as delivered.
 //!
-//! A window is what a stream's last block left behind, then the block: its history of `history_times`
-//! times, then `times` more. Both what comes out and what is left for the next block are times of the
-//! window, each input's moved by its shift (for the history, by none):
+//! A window is the stream's history of `history_times` time samples, kept from earlier blocks, then the block's `times`.
+//! Both the output and the history for the next block are time samples of the window, each input's moved by its shift
+//! (for the history, by none):
 //!
 //! ```text
 //! delayed[t]  = window[history_times + t - s_i],   t < times
@@ -169,7 +169,7 @@ kernel! {
                 chunk += TOGETHER;
                 at += 16 * 32 * TOGETHER;
             }
-            // Half of the lanes take what is before the chunks, half what is behind.
+            // Half of the lanes take the bytes before the chunks, half the bytes behind.
             let (edge, end) = if lane() < 16 { (lane(), lead) } else { (tail + lane() - 16, out_bytes) };
             if piece == 0 && edge < end {
                 store_global_8(out + edge as u64, load_global_8(row.address(from + edge as u64)));

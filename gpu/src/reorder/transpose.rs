@@ -20,8 +20,8 @@
 
 use crate::isa::common::{lane, prmt, shfl_xor};
 
-/// Exchanges the nibbles of a byte with a pair of registers: the low nibbles of both registers, then the
-/// high ones, those of the first register below.
+/// Exchanges the nibbles of bytes with a pair of registers: the low nibbles of both registers, then the high ones,
+/// the first register's in the lower half of each byte.
 #[inline(always)]
 pub const fn nibbles([a, b]: [u32; 2]) -> [u32; 2] {
     const LOW: u32 = 0x0f0f_0f0f;

@@ -1,7 +1,7 @@
 //! Lane maps of matrix fragments, as `const fn`s that the CPU tests prove to be bijections.
 //!
-//! Source: PTX ISA, "Matrix fragments for mma.m16n8k32"; in bytes they are those of m16n8k16 with
-//! 16-bit elements.
+//! Source: PTX ISA, "Matrix fragments for mma.m16n8k32". In bytes, m16n8k16 with 16-bit elements has the same
+//! maps.
 
 /// Place of an element in a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

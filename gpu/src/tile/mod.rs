@@ -31,9 +31,9 @@ macro_rules! each {
     )*};
 }
 
-/// `array.map(f)` of so many elements, at most twelve, to others of their type or of that of `zero`. What core makes of
-/// it passes memory that LLVM 7 knows as bytes, and copies byte by byte: with the feature `rust-cuda` it is straight
-/// code.
+/// `array.map(f)` of `length` elements, at most twelve, to elements of the same type or of the type of `zero`. LLVM 7
+/// compiles core's `map` to copies through memory, byte by byte: with the feature `rust-cuda` this macro is straight-line
+/// code instead.
 #[cfg(not(feature = "rust-cuda"))]
 macro_rules! map {
     ($array:expr, of $length:tt $(to $zero:expr)?, $f:expr) => {

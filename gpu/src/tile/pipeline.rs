@@ -7,13 +7,13 @@
 //!   +----------------------------------------------------+
 //! ```
 //!
-//! Stages are a ring that each role goes round at its own pace. A barrier's phase ends once in a lap, and
-//! the parity of the lap tells one phase from the next: a role that waits for `empty` in the first lap finds the phase
-//! before it ended. Which tile begins in a stage stands beside it, so that a tile is taken by one thread;
-//! no tile ends the work of the roles that read it.
+//! Stages form a ring, which each role goes round at its own pace. A barrier's phase ends once in a lap, and the parity
+//! of the lap tells one phase from the next: a role that waits for `empty` in the first lap finds the phase before it
+//! ended. One thread takes tiles, and writes the number of the tile that begins in a stage beside that stage; a mark in
+//! its place ends the work of the roles that read it.
 //!
-//! A kernel says what its tiles are and what the roles do with them ([`Work`], [`Stage`]): the rings, the barriers and the
-//! loops over tiles and steps are here. The addresses are those of its plan ([`RingPlan`]).
+//! A kernel defines its tiles and what the roles do with them ([`Work`], [`Stage`]); the rings, the barriers and the
+//! loops over tiles and steps are here. Addresses come from the kernel's plan ([`RingPlan`]).
 
 use core::ops::ControlFlow::{self, Break, Continue};
 
@@ -42,7 +42,7 @@ impl Ring {
     /// The first stage, in the first lap.
     pub const START: Self = Self { stage: 0, parity: 0 };
 
-    /// Goes on to the next of so many stages.
+    /// Advances to the next of `stages`.
     #[inline(always)]
     pub fn advance(&mut self, stages: u32) {
         self.stage += 1;
@@ -52,7 +52,7 @@ impl Ring {
         }
     }
 
-    /// The place before, of so many stages.
+    /// Returns the place before this one, in a ring of `stages`.
     #[inline(always)]
     pub fn before(&self, stages: u32) -> Self {
         match self.stage {
@@ -62,8 +62,8 @@ impl Ring {
     }
 }
 
-/// Whether the thread stages: it is of the first warpgroup, or of the one behind the `multiplying` threads if
-/// `staging` is two.
+/// Whether the thread stages: it belongs to the first warpgroup or, if `staging` is two, to the one behind the
+/// `multiplying` threads.
 #[inline(always)]
 pub fn stages(staging: u32, multiplying: u32) -> bool {
     thread() < WARPGROUP || staging == 2 && thread() >= WARPGROUP + multiplying
@@ -75,16 +75,16 @@ pub trait Work {
     type Tile;
     /// Bytes of a tile's rows that a step takes.
     const STEP_BYTES: u32;
-    /// Whether what is loaded is transformed before it is multiplied.
+    /// Whether loaded samples are transformed before they are multiplied.
     const TRANSFORMS: bool;
 
-    /// Bytes of a tile's rows: its steps are as many as take them.
+    /// Bytes of a tile's rows: a tile has `row_bytes / STEP_BYTES` steps, rounded up.
     fn row_bytes(&self) -> u32;
     /// Tile `index`.
     fn tile(&self, index: u32) -> Self::Tile;
 
-    /// Multiplies the steps of tile `index`, from the ring's stage on, and does with the sums what is to be
-    /// done: warpgroup `group` of those that multiply.
+    /// Multiplies the steps of tile `index`, from the ring's stage on, and stores the sums: as warpgroup `group` of
+    /// those that multiply.
     ///
     /// # Safety
     /// The whole warpgroup calls it, and goes round the ring by the tile's steps.
@@ -99,8 +99,8 @@ pub trait Stage: Work {
     /// The conditions of the kernel hold.
     unsafe fn take(&self) -> Option<u32>;
 
-    /// Has the step that begins at `byte` brought to `stage`, and announces its bytes to the barrier `full`,
-    /// which ends when they have come. One thread.
+    /// Starts the copy of the step that begins at `byte` to `stage`, and announces its bytes to the barrier `full`,
+    /// whose phase ends when they have arrived. One thread.
     ///
     /// # Safety
     /// The stage is empty.
@@ -220,7 +220,7 @@ impl Pipeline {
         unsafe { mbarrier_arrive(self.barrier(self.plan.empty, ring)) };
     }
 
-    /// Goes on to the next stage.
+    /// Advances to the next stage.
     #[inline(always)]
     pub fn advance(self, ring: &mut Ring) {
         ring.advance(self.plan.stages);
@@ -270,14 +270,14 @@ impl Pipeline {
         // SAFETY: the caller's promise.
         unsafe {
             if W::TRANSFORMS {
-                // What TMA wrote is visible to who waits for its barrier.
+                // TMA's writes are visible only to threads that wait for its barrier.
                 self.wait_full(ring);
             }
             mbarrier_wait(self.barrier(self.ready::<W>(), ring), ring.parity);
         }
     }
 
-    /// The role of one thread: has the block's tiles loaded, step by step.
+    /// The role of one thread: starts the loads of the block's tiles, step by step.
     ///
     /// # Safety
     /// One thread of the block calls it.
@@ -306,7 +306,7 @@ impl Pipeline {
         }
     }
 
-    /// The role of some warps: transforms what was loaded of the block's tiles.
+    /// The role of some warps: transforms the loaded steps of the block's tiles.
     ///
     /// # Safety
     /// As many threads call it as `transformed` takes arrivals, whole warps.
@@ -366,5 +366,5 @@ impl Pipeline {
     }
 }
 
-/// Stands in a stage in place of a tile: there is none.
+/// Marks the end of the work, in place of a tile's number.
 const END: u32 = u32::MAX;

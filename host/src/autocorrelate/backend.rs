@@ -28,10 +28,10 @@ pub(crate) trait Backend: Send {
         Ok(())
     }
 
-    /// Brings the state as it is now to `state`, whose memory is used again; the stream goes on.
+    /// Copies the current state to `state`, reusing its memory; the stream goes on.
     fn state_into(&mut self, state: &mut State) -> Result<()>;
 
-    /// Brings the sums as they are now to device memory.
+    /// Copies the current sums to device memory.
     fn snapshot_device(&mut self, _room: &SumsMut<'_>) -> Result<()> {
         Err(Error::invalid(format!(
             "{}: leaves sums in host memory, not in a GPU's",

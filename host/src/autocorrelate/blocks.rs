@@ -12,9 +12,9 @@ use crate::{
 ///
 /// The sums at the end of each block are fed in. Leaving out one block after the other gives as many curves
 /// (the jackknife): with `g_b` the whole stream's `g` without block `b` of `B`, the squared error is `(B - 1) / B`
-/// times the sum of `(g_b - mean)^2`. So it is the error of the very curve that is drawn, whose means are those
-/// of the whole stream; and bins whose delayed bin lies in the block before are there. Blocks are to be longer
-/// than what is correlated, and not much shorter than the lag.
+/// times the sum of `(g_b - mean)^2`. So it is the error of the very curve that is drawn, whose means are the whole
+/// stream's; and bins whose delayed bin lies in the block before count. Blocks should be longer than the correlation
+/// time, and not much shorter than the lag.
 ///
 /// ```
 /// use corrust_host::{Autocorrelator, Device, autocorrelate::Blocks};
@@ -63,7 +63,7 @@ impl Errors {
 }
 
 impl<T: Amount> Blocks<T> {
-    /// Takes in the sums at the end of a block, which goes on where the one before ended.
+    /// Takes in the sums at the end of a block, which begins where the one before ended.
     ///
     /// # Errors
     /// [`Error::Invalid`] when they are of another shape, or not after those before.
@@ -99,7 +99,7 @@ impl<T: Amount> Blocks<T> {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no blocks.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -109,7 +109,7 @@ impl<T: Amount> Blocks<T> {
         self.errors_over(None)
     }
 
-    /// The standard errors of the curves of the last sums, divided by that of a mask, whose blocks end at the same
+    /// The standard errors of the last sums' curves divided by the curve of a mask, whose blocks end at the same
     /// instants and have one row.
     ///
     /// # Panics
@@ -227,7 +227,7 @@ fn without<T: Amount>(
     (z > 0.0 && y > 0.0).then(|| rest(|sums| &sums.curve_products) * bins / z / y)
 }
 
-/// The standard error of what has these values when one block after the other is left out.
+/// The standard error of a quantity that has these values as each block in turn is left out.
 fn jackknife(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return f64::NAN;

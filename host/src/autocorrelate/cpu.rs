@@ -38,7 +38,7 @@ const TILE: usize = 64;
 /// Rows for each sensor above which counts are turned for all rows together.
 const SHARED: usize = 2;
 
-/// Bins of a run of arrival times, of the first group that is computed from counts; and photons, where there is none.
+/// Bins of a run of arrival times, in the first group that is computed from counts; and its photons, if no group is.
 const RUN_BINS: u64 = 4096;
 const RUN_PHOTONS: u64 = 4096;
 
@@ -271,8 +271,7 @@ impl<T: Bin> Bins<T> {
 /// Buffers of a thread.
 #[derive(Default)]
 struct Scratch {
-    /// Counts of a run, `[row][instant]`: of the sensors that are not delayed, then, unless they
-    /// are the same, of those that are.
+    /// Counts of a run, `[row][instant]`: of the direct sensors, then, unless they are the same, of the delayed ones.
     turned: [Vec<u8>; 2],
     narrow: [Bins<i16>; 2],
     wide: [Bins<u32>; 2],

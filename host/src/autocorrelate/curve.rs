@@ -17,11 +17,11 @@ use crate::{
 
 /// All sums of a stream.
 ///
-/// The products are those of all complete bins, the output's `A`. The other sums are a curve's: over the
+/// `products` sums over all complete bins: the output's `A`. The other sums make a curve: they are over the
 /// bins whose delayed bin begins at or after the first sample, as counts before it are not known to be
 /// zero. They are zero where the stream is shorter than the lag.
 ///
-/// Sums of counts are exact integers, those of weighted photons ([`Weighted`](super::Weighted)) numbers of `T = f64`.
+/// Sums of counts are exact integers; sums of weighted photons ([`Weighted`](super::Weighted)) have `T = f64`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sums<T = u64> {
     /// Sensors, groups and lags.

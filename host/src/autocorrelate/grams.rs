@@ -5,8 +5,8 @@
 //! `Re V[i][j] = sum_t re_i re_j + im_i im_j` is the sum of products of two such rows. There is a row for each
 //! sensor and each *mark* of a sparse ruler, by which it is delayed; every lag is the difference of two marks
 //! (lags 0 to 7: marks 0, 1, 3, 5 and 7; of 10,000 lags there are 200 marks). Only the sensors of a *unit* meet each
-//! other: a sensor by itself, those that pairs connect, or the two of a pair, whatever takes least. Units and parts of
-//! the time are the correlator's channels.
+//! other: a sensor by itself, the sensors that pairs connect, or the two of a pair, whatever costs least. Units and parts
+//! of the time are the correlator's channels.
 //!
 //! ```text
 //! the last S - 1 instants, counts -> window -> [corner turn] -> counts [sensor][time]
@@ -14,12 +14,12 @@
 //! ```
 //!
 //! The bytes are counts less 128, and there is a row of ones: with `C_i` its product with row `i`, the sum of counts
-//! is `C_i + 128 T`, and that of products `V + 128 (C_i + C_j) + 128^2 T`.
+//! is `C_i + 128 T`, and the sum of products `V + 128 (C_i + C_j) + 128^2 T`.
 //!
 //! A row that is delayed by `m` ends `m` instants before the stream does: the matrices lack the products of the last
-//! `m` instants of the sensor that is not delayed. A look at the sums adds them: the products with `S - 1` zeros
-//! behind the stream, which are not kept. A stream that goes on from a state begins with those of the instants
-//! before it taken off.
+//! `m` instants of the sensor that is not delayed. A snapshot adds them: the products with `S - 1` zeros
+//! behind the stream, which are not kept. A stream that resumes from a state first subtracts the products of the
+//! instants before it.
 //!
 //! Bound by the tensor cores, or by memory, to which every count goes once for each mark. Imaginary parts are of no
 //! use, nor are pairs of marks whose lag others have: of `M` marks a share of `S / M^2`, about a quarter.
@@ -73,8 +73,8 @@ const LEAST_PART: usize = 256;
 /// Rows of a tile of the kernels, about.
 const TILE: usize = 128;
 
-/// The products of all sensors of the units take as long as those of so many times fewer rows by bin groups, about:
-/// an H200 computes 207 T of them a second, of which bin groups do 50 G to 200 G.
+/// Ratio of speeds, about: matrices multiply all sensors of the units in the time that bin groups take for `SHARE` times
+/// fewer rows. An H200 computes 207 T products a second by matrices, 50 G to 200 G by bin groups.
 const SHARE: usize = 1024;
 
 /// Fewest lags of autocorrelations, and of few pairs, from which matrices are quicker than bin groups for blocks of any
@@ -215,9 +215,9 @@ pub(super) struct Grams {
     feeder: Feeder,
     /// Its channels are parts of a launch's times, so that there are tiles for all multiprocessors, of every unit.
     correlator: Correlator,
-    /// The stream at the last look.
+    /// State of the stream at the last snapshot.
     state: State,
-    /// Sums of products of all rows up to the last look, but for those that a look adds.
+    /// Sums of products of all rows up to the last snapshot, without the products that a snapshot adds.
     kept: Vec<u64>,
     /// Instants since then.
     instants: u64,
@@ -322,7 +322,7 @@ impl Grams {
         Ok(grams)
     }
 
-    /// Bytes of so many instants, one after the other.
+    /// Bytes of `instants` instants, one after the other.
     fn bytes(&self, instants: usize) -> Rows {
         Rows::one(instants * self.state.shape.sensors)
     }
@@ -409,8 +409,8 @@ impl Grams {
         self.correlator.accumulate(rows)
     }
 
-    /// The sums of products `[row][lag]` since they were asked for last, of so many instants, and those of counts
-    /// of each row's sensors.
+    /// Takes the sums over the `instants` instants since the last call: of products `[row][lag]`, and of the counts of each
+    /// row's two sensors.
     fn take(&mut self, instants: u64) -> Result<(Vec<u64>, Vec<[u64; 2]>)> {
         self.correlator.dump_into(&mut self.dump)?;
         let sums = self.dump.visibilities.integer().expect("sums of integers");

@@ -380,9 +380,8 @@ impl Autocorrelator {
     }
 
     /// Adds photons to the stream by their arrival times: for every sensor the instants of its photons, ascending. The
-    /// sums are those of counts, bit for bit, and a stream may have counts and times in turns. On a CPU, photons are
-    /// correlated without the instants between them where these are many ([`Kernel::Times`]); elsewhere times become
-    /// counts.
+    /// sums equal the sums of counts, bit for bit, and a stream may mix counts and times. On a CPU, sparse photons are
+    /// correlated without the instants between them ([`Kernel::Times`]); elsewhere times become counts.
     ///
     /// ```
     /// use corrust_host::{Autocorrelator, Device, autocorrelate::Arrivals};
@@ -516,7 +515,7 @@ impl Autocorrelator {
         self.backend.wait()
     }
 
-    /// All sums of the stream so far; it goes on.
+    /// Returns all sums of the stream so far; the stream goes on.
     ///
     /// # Errors
     /// [`Error::Invalid`] when a sum of counts above 255 is beyond 64 bits; the device's own.
@@ -572,7 +571,7 @@ impl Autocorrelator {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the plan is the CPU's or has had a count above 255, or the room is not that of its
+    /// [`Error::Invalid`] when the plan is the CPU's or has had a count above 255, or the room does not fit its
     /// sums; the device's own errors.
     pub fn snapshot_device<'a>(&mut self, room: impl Into<SumsMut<'a>>) -> Result<()> {
         if self.wide {
@@ -584,7 +583,7 @@ impl Autocorrelator {
         self.backend.snapshot_device(&room.into())
     }
 
-    /// All that is remembered of the stream so far, to be [resumed](Builder::resume) later; it goes on.
+    /// Returns the state of the stream so far, to be [resumed](Builder::resume) later; the stream goes on.
     ///
     /// # Errors
     /// The device's own.

@@ -293,8 +293,8 @@ impl State {
             && self.pairs.iter().enumerate().all(|(row, pair)| *pair == [row as u32; 2])
     }
 
-    /// The state as bytes: a line of JSON that says what it is of, the numbers, little-endian, and a
-    /// checksum of all of it (CRC-32, as of zip).
+    /// The state as bytes: a line of JSON that describes it, the numbers, little-endian, and a
+    /// checksum of everything before (CRC-32, as in zip).
     pub fn to_bytes(&self) -> Vec<u8> {
         let Shape { sensors, groups, lags, scheme } = self.shape();
         let header = Header {

@@ -2,9 +2,9 @@
 //!
 //! Where most counts are zero, bins that hold photons are few: each group has a list of them, with the number of each
 //! bin and its count. The list of group `k` comes from that of `k - 1` by adding neighbours up (Wahl, Gregor, Patting and
-//! Enderlein, Opt. Express 11, 3583, 2003); products are those of all pairs of entries that are a lag of the group apart,
-//! found with two places that move along both lists (Laurence, Fore and Huser, Opt. Lett. 31, 829, 2006). The sums are
-//! those of section 5's definition, which the dense code of [`cpu`](super::cpu) computes from counts, bit for bit: delayed
+//! Enderlein, Opt. Express 11, 3583, 2003). All pairs of entries a lag of the group apart are multiplied; two places that
+//! move along both lists find them (Laurence, Fore and Huser, Opt. Lett. 31, 829, 2006). The sums follow section 5's
+//! definition and equal, bit for bit, the sums that the dense code of [`cpu`](super::cpu) computes from counts: delayed
 //! bins have lists of their own, whose bins lie `S` samples off the grid of the others.
 //!
 //! ```text
@@ -64,7 +64,7 @@ pub trait Amount: Copy + Default + PartialEq + Send + Sync {
     fn value(self) -> f64;
 }
 
-/// Sums are exact wherever they are below 2^64: what is added and taken off again may go beyond.
+/// Sums below 2^64 are exact: terms that are added and subtracted again may wrap.
 impl Amount for u64 {
     #[inline(always)]
     fn plus(self, other: Self) -> Self {
@@ -210,8 +210,8 @@ impl Run {
     }
 }
 
-/// Entries that are multiplied with a bin before it is asked whether there are more: a branch for each, which no CPU
-/// foresees, takes longer.
+/// Entries that are multiplied with a bin before the first check for more: a branch for each entry, which no CPU
+/// predicts, takes longer.
 const FEW: usize = 4;
 const MANY: usize = 8;
 
@@ -228,8 +228,8 @@ pub(crate) struct Lists<V: Value> {
 }
 
 impl<V: Value> Lists<V> {
-    /// Takes in photons of both sensors, and computes groups `0..groups`. The lists are those of group `groups` then, if
-    /// there is one.
+    /// Takes in photons of both sensors, and computes groups `0..groups`. Then the lists hold group `groups`, if there is
+    /// one.
     ///
     /// Times count from `first` on.
     pub fn advance(

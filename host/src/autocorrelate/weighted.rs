@@ -1,12 +1,12 @@
 //! Correlation of weighted photons, in f64.
 //!
-//! Every photon of a sensor has a weight, as by its microtime in fluorescence lifetime correlation spectroscopy (FLCS):
-//! with a weight for each component and microtime, the photons of all components are correlated as those of each (Boehmer,
-//! Wahl, Rahn, Erdmann and Enderlein, Chem. Phys. Lett. 353, 439, 2002; Enderlein and Gregor, Rev. Sci. Instrum. 76, 033102,
-//! 2005). Sums are those of section 5's definition with sums of weights in place of counts.
+//! Every photon of a sensor has a weight. In fluorescence lifetime correlation spectroscopy (FLCS) it depends on the
+//! photon's microtime: with a weight for each component and microtime, mixed photons give the correlation of each
+//! component (Boehmer, Wahl, Rahn, Erdmann and Enderlein, Chem. Phys. Lett. 353, 439, 2002; Enderlein and Gregor,
+//! Rev. Sci. Instrum. 76, 033102, 2005). Sums follow section 5's definition with sums of weights in place of counts.
 //!
-//! On the CPU alone, by lists of arrival times ([`times`](super::times)) in all groups. The order of all sums is that of
-//! the photons, whatever the number of threads and the cuts of the stream between runs of [`RUN`] photons, so that equal
+//! Runs only on the CPU, by lists of arrival times ([`times`](super::times)) in all groups. All sums are in the order of the
+//! photons, whatever the number of threads and the cuts of the stream between runs of [`RUN`] photons, so that equal
 //! calls give equal bits. A sum of `n` products is at most `(n + 2 k + 2) 2^-53` times the sum of their absolute values from
 //! the exact one, `k` its group.
 
@@ -185,7 +185,7 @@ impl Weighted {
         Ok(())
     }
 
-    /// All sums of the stream so far; it goes on.
+    /// Returns all sums of the stream so far; the stream goes on.
     pub fn sums(&self) -> Sums<f64> {
         let groups = self.shape.groups;
         let registers = |halves: &[f64]| {
@@ -211,7 +211,7 @@ impl Weighted {
     }
 }
 
-/// Advances a row by photons of a stretch of so many instants after so many others.
+/// Advances a row by the photons of a stretch of `instants` instants from instant `begin` on.
 fn advance(
     shape: &Shape,
     buffers: &mut Lists<f64>,

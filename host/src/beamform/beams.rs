@@ -46,8 +46,8 @@ impl Beams {
         }
     }
 
-    /// Makes room for the beams of `times` times, with counts of zero; samples stay what they are where
-    /// there is room for them already.
+    /// Makes room for the beams of `times` time samples, with counts of zero; samples are not cleared if they already
+    /// have room.
     pub(super) fn make_room(&mut self, shape: &Shape, times: usize, incoherent: bool) {
         let Shape { beams, channels, polarisations, output, .. } = *shape;
         let bytes = times * output.bytes();
@@ -140,8 +140,8 @@ impl Room<'_> {
 /// Room on a GPU for the beams of a block of voltages.
 #[derive(Debug)]
 pub struct BeamsMut<'a> {
-    /// For the bytes of the samples `[B][F][P][T]`, aligned to 4 bytes or those of a sample; what is enqueued
-    /// goes in the order of its stream.
+    /// Bytes of the samples `[B][F][P][T]`, aligned to 4 bytes or to the size of a sample; work is enqueued in the
+    /// order of its stream.
     pub samples: DeviceSliceMut<'a>,
     /// Counts `[F][P][B]` that those of clipped samples are added to, if they are wanted.
     pub clipped: Option<DeviceSliceMut<'a, u64>>,

@@ -63,7 +63,7 @@ struct Sums<T = i32> {
     imaginary: [T; LANES],
 }
 
-/// `sum_d A E` of a group of beams for [`TILE_TIMES`] times; `voltages[t]` are those of one time.
+/// `sum_d A E` of a group of beams for [`TILE_TIMES`] time samples; `voltages[t]` holds the voltages of one.
 type Tile = fn(&[Column], [&[Voltage]; TILE_TIMES]) -> [Sums; TILE_TIMES];
 
 /// The CPU backend for a shape, with the instructions that `kernel` names or the best there are.

@@ -9,7 +9,7 @@
 //! product with `2^-s` is f32; a half is the nearest to that, half to even, and a component beyond 65504 is
 //! clamped there and counted. f32 sums of `cf16` differ from the exact ones by at most
 //! `(D + 32) 2^-23 sum_d (|A_re E_re| + |A_im E_im|)` (the imaginary part likewise), and are the same in
-//! every run; integers are made of them by the same rounding, 0 of what is no number.
+//! every run; integers are made of them by the same rounding, 0 from NaN.
 //!
 //! Source: Smith, "CHORD 8-bit baseband beamformer" (2022), eq. 1. The note shifts twice, before and
 //! after its reduction over dishes (eqs. 19 and 25), and so loses bits; here the sum is shifted once.

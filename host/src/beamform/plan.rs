@@ -350,7 +350,7 @@ impl Beamformer {
     ///
     /// # Errors
     /// As for [`beamform`](Self::beamform), and [`Error::Invalid`] when the plan is the CPU's, or the
-    /// room is not that of the beams.
+    /// room does not fit the beams.
     pub fn beamform_device<'a, 'b>(
         &mut self,
         voltages: impl Into<Feed<'a>>,

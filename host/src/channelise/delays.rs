@@ -6,7 +6,7 @@ pub trait DelayModel: Send + Sync {
     /// does not reach, or has no such input.
     fn delay(&self, input: usize, seconds: f64) -> Option<f64>;
 
-    /// Seconds that no delay of an input is longer than, either way; infinite where nobody knows.
+    /// Upper bound of the absolute delay of an input, in seconds; infinite where unknown.
     fn longest(&self, _input: usize) -> f64 {
         f64::INFINITY
     }

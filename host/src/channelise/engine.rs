@@ -75,7 +75,7 @@ impl Engine {
         Ok(self.count())
     }
 
-    /// Makes those that are left at the stream's end; how many they are.
+    /// Makes the spectra that are left at the stream's end, and returns their number.
     pub fn finish(&mut self) -> Result<usize> {
         self.spectra = self.plan.finish()?;
         // They are few, and come to the host.

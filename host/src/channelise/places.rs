@@ -13,7 +13,7 @@ use crate::{
 /// The most samples by which an input may be delayed or advanced.
 pub const MAX_DELAY_SAMPLES: i64 = 1 << 28;
 
-/// Delays of the inputs, and what is to be known to apply them.
+/// Delays of the inputs, and the parameters needed to apply them.
 #[derive(Clone)]
 pub(super) struct Delays {
     /// Seconds.
@@ -33,14 +33,14 @@ impl fmt::Debug for Delays {
 /// Samples, gaps and delays known of an input's stream.
 #[derive(Clone, Debug, Default)]
 struct Input {
-    /// Missing samples, ascending, apart from one another; those that no spectrum to come touches are gone.
+    /// Missing samples, ascending and disjoint, without those that no later spectrum touches.
     gaps: Vec<Range<i64>>,
-    /// The first sample that spectra to come may be made of.
+    /// The first sample that later spectra may need.
     floor: i64,
 }
 
 impl Input {
-    /// Goes on after the spectrum that would begin at sample `start`, and has this place.
+    /// Advances past the spectrum that would begin at sample `start`, and has this place.
     fn pass(&mut self, place: Option<Place>, start: i64) {
         // Without a delay, or where it leaps, samples are kept for as long as one may be.
         let first = place.map_or(i64::MIN, |place| place.first);

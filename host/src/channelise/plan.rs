@@ -120,7 +120,7 @@ impl Builder {
 
     place_setters!("channelise", "inputs");
 
-    /// The shape, with what is by default.
+    /// The shape, with defaults filled in.
     ///
     /// # Errors
     /// As for [`Shape::check`].

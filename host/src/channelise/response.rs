@@ -48,8 +48,8 @@ impl Response {
 
 impl Builder {
     /// The response of the plan's filter bank, made on its device: channel `C / 2` is given a tone at each
-    /// of `offsets`, in widths of a channel from its centre. Inputs, gains, delays and how samples and
-    /// spectra are stored count for nothing: tones are floats, and so is what they become.
+    /// of `offsets`, in widths of a channel from its centre. Inputs, gains, delays and the encodings of
+    /// samples and spectra have no effect: tones and their spectra are floats.
     ///
     /// # Errors
     /// [`Error::Invalid`] when an offset is no finite number; those of [`build`](Self::build).

@@ -12,7 +12,7 @@ use crate::{
     samples::raw::{RawEncoding, RawLayout},
 };
 
-/// Numbers of residues `K` that there may be, each `2^a` or `3 * 2^a`.
+/// Range of the number of residues `K`, which is `2^a` or `3 * 2^a`.
 pub const RESIDUES: RangeInclusive<usize> = 8..=1 << 20;
 
 /// The most taps.
@@ -21,7 +21,7 @@ pub const MAX_TAPS: usize = 1024;
 /// Encoding of a channelised sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SpectrumEncoding {
-    /// As what is correlated and beamformed: integers are rounded and clamped, `cf16` is rounded.
+    /// An encoding of the correlator and beamformer: integers are rounded and clamped, `cf16` is rounded.
     Voltage(Encoding),
     /// `cf32`: eight bytes, IEEE single real then imaginary.
     Cf32,
@@ -173,7 +173,7 @@ impl Shape {
         self.channels * self.inputs * self.encoding.bytes()
     }
 
-    /// Checks that there is such an F-engine.
+    /// Checks that the F-engine is supported.
     ///
     /// # Errors
     /// [`Error::Invalid`] when there are no inputs, `K`, the taps or the hop are none that can be had, or raw

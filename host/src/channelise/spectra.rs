@@ -103,8 +103,8 @@ impl Spectra {
 /// Room on a GPU for the spectra of a block of raw samples.
 #[derive(Debug)]
 pub struct SpectraMut<'a> {
-    /// For the samples, as many bytes as [`Channeliser::upcoming`](super::Channeliser::upcoming) spectra
-    /// have; what is enqueued goes in the order of its stream.
+    /// Bytes of the samples of [`Channeliser::upcoming`](super::Channeliser::upcoming) spectra; work is enqueued
+    /// in the order of its stream.
     pub samples: DeviceSliceMut<'a>,
     /// Counts of each input that those of clipped samples are added to, if they are wanted.
     pub clipped: Option<DeviceSliceMut<'a, u64>>,

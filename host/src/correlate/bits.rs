@@ -48,7 +48,7 @@ const TIMES: usize = Encoding::B1.times();
 /// Most bytes of `ci8` samples that words are made into at once.
 const PIECE_BYTES: usize = 64 << 20;
 
-/// The backend of words, and that of what is no whole word.
+/// The backend for whole words, and the one for the time samples of incomplete words.
 pub(super) struct Bits {
     shape: Shape,
     kernel: Kernel,
@@ -62,7 +62,7 @@ pub(super) struct Bits {
     times: Option<Box<dyn Backend>>,
     /// Whether `times` has sums since the last dump.
     used: bool,
-    /// What `times` has summed, on its way to other sums.
+    /// Sums of `times`, before they are added to the others.
     sums: Visibilities,
 }
 
@@ -226,7 +226,7 @@ impl Backend for Bits {
             let mut sums = host::zeros::<Complex<i64>>(count)?;
             for gate in 0..self.gates {
                 let address = address + (16 * count * gate) as u64;
-                // SAFETY: the room has been checked; the stream orders what is done with it.
+                // SAFETY: the room has been checked; the stream orders all work on it.
                 unsafe {
                     gpu.download(stream, address, bytemuck::cast_slice_mut(&mut sums))?;
                     self.add_sums(gate, &mut sums)?;

@@ -66,7 +66,7 @@ impl DelayLine {
         self.advance(block, history).into_flattened()
     }
 
-    /// Returns `block` delayed, and leaves in `history` what comes out next.
+    /// Returns `block` delayed, and leaves in `history` the samples that come out next.
     fn advance<E: Copy + Send + Sync>(&self, block: &[E], history: &mut [E]) -> Vec<E> {
         let Shape { channels, inputs, layout, .. } = self.shape;
         let times = block.len() / (channels * inputs);

@@ -114,7 +114,7 @@ impl<'a> Gates<'a> {
         (0..gates).map(of_gate).collect()
     }
 
-    /// Checks that they are those of `times` times and `channels` channels, for a plan with `gates` gates.
+    /// Checks the gates for `times` time samples and `channels` channels of a plan with `gates` gates.
     pub(super) fn check(&self, times: usize, channels: usize, gates: usize) -> Result<()> {
         let own = if self.differ_by_channel() { channels } else { 1 };
         let found = self.numbers.len();

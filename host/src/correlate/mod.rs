@@ -1,6 +1,6 @@
 //! Correlation: `V[c][b(i,j)] = sum_t x_i[c][t] * conj(x_j[c][t])` for `0 <= j <= i < N`.
 //!
-//! [`Correlator`] is the plan: it checks shapes and samples, counts those that are there, and hands them to
+//! [`Correlator`] is the plan: it checks shapes and samples, counts the valid ones, and hands them to
 //! a backend, which delays and gates them, multiplies and sums.
 //!
 //! Source: Klages et al., "GPU Kernels for High-Speed 4-Bit Astrophysical Data Processing", eq. 1;

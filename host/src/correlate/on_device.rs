@@ -91,7 +91,7 @@ impl OnDevice {
         self.delays.is_some()
     }
 
-    /// Samples without gaps delayed, and what is left of them kept for the next.
+    /// Delays samples without gaps, and keeps the history for the next call.
     pub(super) fn delay(&mut self, samples: &Samples<'static>) -> Result<Samples<'static>> {
         let stream = samples.on_device().1;
         let times = samples.extents().times;
@@ -114,7 +114,7 @@ impl OnDevice {
             Output { first: times, times: largest, shifts: None, address: delays.next.address() };
         for output in [delayed, history] {
             let kernel = window.kernels(&self.gpu, &output)[0];
-            // SAFETY: the window and the outputs are those of the shape, the shifts at most the largest.
+            // SAFETY: the window and the outputs have the shape's sizes, and no shift exceeds the largest.
             unsafe { kernel.launch(&self.gpu, stream)? };
         }
         std::mem::swap(&mut delays.history, &mut delays.next);

@@ -79,7 +79,7 @@ impl Builder {
     /// first sample is missing. Negative shifts advance an input: as no sample comes before it is taken, all inputs are
     /// delayed by as much more as makes the least shift 0.
     pub fn shifts<S: Copy + TryInto<i64>>(mut self, shifts: &[S]) -> Self {
-        // More than there are is refused where the delays are made.
+        // Shifts that do not fit i64 saturate, and are refused where the delays are made.
         self.shifts = shifts.iter().map(|&shift| shift.try_into().unwrap_or(i64::MAX)).collect();
         self
     }
@@ -458,7 +458,7 @@ impl Correlator {
     /// [`dump`](Self::dump) or [`dump_gates`](Self::dump_gates) into the memory of the plan's GPU: room
     /// for `Complex<i64>`, or `Complex<f32>` of a plan of `cf16` samples, `[gate][channel][baseline]`.
     /// Enqueued on the stream of the room without waiting; of several GPUs the room is in the memory of one, which
-    /// the sums of all reach through the host. Returns what stands behind each gate's sums.
+    /// the sums of all reach through the host. Returns the metadata of each gate's sums.
     ///
     /// ```
     /// use corrust_host::{Correlator, Device, device::{Buffer, Stream}};

@@ -94,7 +94,7 @@ impl OnDevice {
         Ok(unsafe { DeviceSlice::from_raw(self.ordered.address(), bytes, stream) })
     }
 
-    /// Has what comes later on the buffers wait for what is on `stream` now.
+    /// Makes later work on the buffers wait for the work now on `stream`.
     pub(super) fn used(&self, stream: Stream) -> Result<()> {
         self.gpu.order(stream, self.after)
     }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::samples::{missing::Missing, shape::Shape};
 
-/// Moves what is missing with the inputs that are delayed.
+/// Delays the gaps of missing samples with their inputs.
 pub(super) struct DelayedGaps {
     shifts: Vec<usize>,
     largest: usize,
@@ -255,7 +255,7 @@ impl Lost {
         self.counts.iter().all(|&lost| lost == 0)
     }
 
-    /// Adds what is lost to the counts of all baselines of a channel.
+    /// Adds the missing time samples to the counts of all baselines of a channel.
     fn add(&self, counts: &mut [u64]) {
         for (i, &class) in self.class.iter().enumerate() {
             let lost = self.counts.row(class);

@@ -74,7 +74,7 @@ impl Visibilities {
         }
     }
 
-    /// The sums of `cf16` samples, if that is what was correlated.
+    /// The sums, if `cf16` samples were correlated.
     pub fn float(&self) -> Option<&Array2<Complex<f32>>> {
         match self {
             Self::Integer(_) => None,

@@ -132,8 +132,8 @@ impl Devices {
     /// The devices of a list: one, or several GPUs.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when there is none, a GPU comes twice, one of several is no GPU, or simulators
-    /// and CUDA devices are mixed.
+    /// [`Error::Invalid`] when `devices` is empty, names a GPU twice, names several of which one is no GPU, or mixes
+    /// simulators and CUDA devices.
     pub fn new(devices: impl IntoIterator<Item = Device>) -> Result<Self> {
         let list: Vec<Device> = devices.into_iter().collect();
         let wrong = |found: &str| {
@@ -179,7 +179,7 @@ impl Devices {
     /// Opens the GPUs: none where the CPU is to compute.
     ///
     /// # Errors
-    /// [`Error::Device`] when one named is not there, or there is none at all of `cuda:all`.
+    /// [`Error::Device`] when a named device does not exist, or `cuda:all` finds none.
     pub fn open(&self) -> Result<Vec<Arc<dyn Gpu>>> {
         match &self.0 {
             Choice::List(list) if list.len() == 1 => Ok(list[0].open()?.into_iter().collect()),

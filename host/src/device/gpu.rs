@@ -184,7 +184,7 @@ pub trait Gpu: Send + Sync + fmt::Debug {
         self.create_stream()
     }
 
-    /// Makes what is enqueued on `later` from now on wait for what is on `earlier` now.
+    /// Makes work that is enqueued on `later` from now on wait for the work now on `earlier`.
     fn order(&self, earlier: Stream, later: Stream) -> Result<()>;
 
     /// Copies `bytes` bytes to device memory, in the stream's order: the bytes that `fill(first, part)` writes
@@ -201,7 +201,7 @@ pub trait Gpu: Send + Sync + fmt::Debug {
         fill: &(dyn Fn(usize, &mut [u8]) + Sync),
     ) -> Result<()>;
 
-    /// Copies from device memory after what is on the stream, and waits for it.
+    /// Copies from device memory after the work on the stream, and waits for the copy.
     ///
     /// # Safety
     /// `address` is device memory of that many bytes.
@@ -269,7 +269,7 @@ pub trait Gpu: Send + Sync + fmt::Debug {
     /// Starts `blocks` blocks of a kernel, in the stream's order. Zero blocks do nothing.
     ///
     /// # Safety
-    /// `parameters` are those of the kernel, and it stays within memory with them.
+    /// `parameters` are of the kernel's type, and with them it stays within allocated memory.
     unsafe fn launch_bytes(
         &self,
         stream: Stream,

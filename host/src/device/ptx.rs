@@ -67,7 +67,7 @@ impl Kernels {
                         format!("kernel {name} takes {found}: expected {expected}"),
                     ));
                 }
-                // Lines of a file with one kernel are those of its module, in messages too.
+                // The whole file where it has one kernel, so that messages count lines as the file does.
                 let text = if is_alone { text.clone() } else { module };
                 kernels.insert(entry.name, Module { text, file: file.clone() });
             }
@@ -75,7 +75,7 @@ impl Kernels {
         Ok(Self(Arc::new(kernels)))
     }
 
-    /// Sets those that every device takes in place of those shipped, whatever the environment names.
+    /// Sets the kernels that every device uses in place of the shipped ones, whatever the environment names.
     ///
     /// # Errors
     /// [`Error::Device`] when some were set, or a device opened, before.
@@ -83,8 +83,7 @@ impl Kernels {
         NAMED.set(self)
     }
 
-    /// Kernels that were [set](Self::set), else the kernels that the environment names in [`PTX_VARIABLE`], if it
-    /// does.
+    /// Returns the kernels that were [set](Self::set), else those that the environment names in [`PTX_VARIABLE`].
     ///
     /// # Errors
     /// [`Error::Device`] when what it names cannot be [read](Self::read).

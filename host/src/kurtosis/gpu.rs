@@ -66,7 +66,7 @@ impl OnGpu {
     /// Gives samples at a device address the value zero where `flags`, a byte for each block, channel and input, is not 0.
     ///
     /// # Safety
-    /// The samples reach as far as their strides lead, and nobody else uses them until the stream has come so far.
+    /// The samples reach as far as their strides lead, and nothing else uses them until the stream has done this work.
     pub(super) unsafe fn clear(
         &mut self,
         block: &Block,

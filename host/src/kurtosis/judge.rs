@@ -116,7 +116,7 @@ impl Kind {
         })
     }
 
-    /// Thresholds of so many samples at a place, between those that are made.
+    /// Thresholds for `samples` samples at a place, interpolated between the tabulated ones.
     fn limits(&self, samples: i64, place: Place, false_alarm: f64) -> [f64; 2] {
         let samples = samples.max(FEWEST_SAMPLES) as f64;
         let count = ((samples.log2() * f64::from(COUNTS) + 1e-9) as i32).min(LAST_COUNT - 1);

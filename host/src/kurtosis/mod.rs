@@ -6,9 +6,9 @@
 //! SK = (S0 + 1) / (S0 - 1) (S0 S2 / S1^2 - 1)
 //! ```
 //!
-//! is 1 on average for Gaussian noise, whatever its power: more for what comes and goes, less for what stays.
-//! [`Kurtosis`] is the plan, which makes the sums on a device; [`Judge`] says which of them are to be flagged. A
-//! [`Stage`] brings samples to a GPU and judges them there.
+//! is 1 on average for Gaussian noise, whatever its power: more for intermittent RFI, less for continuous RFI.
+//! [`Kurtosis`] is the plan, which makes the sums on a device; [`Judge`] decides which of them to flag. A
+//! [`Stage`] copies samples to a GPU and judges them there.
 //!
 //! Source: Nita and Gary, "The generalized spectral kurtosis estimator", MNRAS Letters 406 (2010), L60.
 

@@ -78,10 +78,10 @@ impl Shape {
 /// Returns the standard deviations from the mean below and above which a variable of this distribution lies with a
 /// probability of `false_alarm / 2` each.
 ///
-/// The lower tail of Pearson's curve of the estimator has too much: 1.3 (256 samples) to 1.7 times (64) of what is there at
-/// three standard deviations. The logarithm of what it is above its least value is close to normal, and its curve has tails
-/// within some percent. Its moments are those of the curve of the estimator, corrected by those of `m` gamma-distributed
-/// powers of the shape `d`, which are [known](Logarithm::known), as far as the samples are like them: by the factor `like`.
+/// Pearson's curve of the estimator overstates the lower tail: by a factor of 1.3 (256 samples) to 1.7 (64) at three
+/// standard deviations. The logarithm of the estimator's height above its least value is close to normal, and its curve has
+/// tails within some percent. Its moments follow from the curve of the estimator, corrected by the [known](Logarithm::known)
+/// moments of `m` gamma-distributed powers of the shape `d`, weighted by how similar the samples are: the factor `like`.
 pub(super) fn limits(shape: Shape, ([m, d], like): ([f64; 2], f64), false_alarm: f64) -> [f64; 2] {
     let mut found = Logarithm::of(shape);
     if like > 0.0 {
@@ -126,8 +126,8 @@ impl Logarithm {
 
     /// Of `m` gamma-distributed powers of the shape `d`, 1/2 to 1.
     fn known(m: f64, d: f64) -> Self {
-        // Mean and variance times M, skewness times M^1/2, excess times M, of 16, 32, 64 to 1024 and of many powers: of 1.5e9 to
-        // 2e8 powers that were drawn, in blocks of so many, and of many what the leading orders say.
+        // Mean and variance times M, skewness times M^1/2, excess times M, for M = 16, 32, 64 to 1024 and for large M: from
+        // 1.5e9 to 2e8 random powers, in blocks of M; for large M from the leading orders.
         const COMPLEX: [[f64; 4]; 8] = [
             [-1.411, 2.785, 0.268, 3.18],
             [-1.598, 3.133, 1.081, 7.83],

@@ -122,7 +122,7 @@ impl Stage {
         self.rooms[self.now].times
     }
 
-    /// Number of times that there is room for.
+    /// Number of time samples that still have room.
     pub fn left(&self) -> usize {
         self.room_times - self.times()
     }
@@ -304,8 +304,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Judges the stretch that was [closed](Self::close) last, once: samples that are flagged become zero and missing. Returns sums,
-    /// and what is flagged. The last block may be shorter than others.
+    /// Judges the stretch that was [closed](Self::close) last, once: flagged samples become zero and missing. Returns sums
+    /// and flags. The last block may be shorter than others.
     ///
     /// # Errors
     /// The device's own.
@@ -315,7 +315,7 @@ impl Stage {
         let sums = kurtosis.sums(view)?;
         let flagged = judge.flagged(&sums);
         if !flagged.is_empty() {
-            // SAFETY: nobody else uses the room's samples before they are judged.
+            // SAFETY: nothing else uses the room's samples before they are judged.
             unsafe { kurtosis.clear(&view, &flagged)? };
         }
         rooms[*closed].missing.extend(flagged.iter().cloned());

@@ -89,7 +89,7 @@ impl<'a> Packed<'a> {
         (32 / self.bits) as usize
     }
 
-    /// The words as they are, where all of their codes are those of times.
+    /// The words as they are, if time samples fill them: none if the last word of a row has padding.
     pub(crate) fn whole(&self) -> Option<&'a [u32]> {
         self.extents.times.is_multiple_of(self.times_of_word()).then_some(self.words)
     }

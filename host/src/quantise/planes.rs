@@ -22,7 +22,7 @@ fn flip(encoding: Encoding) -> u8 {
     if encoding == Encoding::Ci4Offset { 0 } else { 0x88 }
 }
 
-/// Checks that planes can be made of some samples. Returns the encoding of the words and that of the samples.
+/// Checks that planes can be made of some samples. Returns the encodings of the words and of the samples.
 fn check(samples: &Samples<'_>, bits: u32) -> Result<[Encoding; 2]> {
     let encoding = match bits {
         1 => Encoding::B1,
@@ -99,7 +99,7 @@ pub fn planes(samples: &Samples<'_>, bits: u32) -> Result<Vec<u8>> {
             let codes = u64::from_le_bytes(codes);
             let byte = eight / 16 * word + eight % 16;
             for plane in 0..planes {
-                // The highest bit of a code is that of the nibble, the lowest one too.
+                // A code's highest bit is its nibble's highest bit, and its lowest bit the nibble's lowest.
                 let bit = 3 * (1 - plane);
                 for (part, nibble) in [4, 0].into_iter().enumerate() {
                     words[plane * row + byte + part * word / 2] = gather(codes >> (bit + nibble));

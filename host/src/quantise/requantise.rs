@@ -75,7 +75,7 @@ impl Places {
         [time, row / inputs, row % inputs]
     }
 
-    /// Goes on from a sample's place to that of the next.
+    /// Advances a sample's place to the next sample's.
     fn advance(&self, [time, channel, input]: &mut [usize; 3]) {
         let Shape { inputs, channels, layout, .. } = self.shape;
         // Whether the index comes round to 0.
@@ -159,13 +159,12 @@ impl Requantiser {
         &self.quantised
     }
 
-    /// Quantises the voltages that `samples` stand for into `quantised`, a byte each, and returns how many
-    /// of them have a part that is not a number, which becomes the value 0. `places` says where in a recording they
-    /// are.
+    /// Quantises the voltages that `samples` encode into `quantised`, a byte each, and returns how many
+    /// of them have a part that is NaN, which becomes the value 0. `places` gives their places in the recording.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when `samples` is not as many whole samples as `quantised` has bytes, of bits, or when
-    /// `places` are those of another encoding, or of fewer samples.
+    /// [`Error::Invalid`] when `samples` is not one whole sample for each byte of `quantised`, when samples are `b1` or
+    /// `b2`, or when `places` belongs to another encoding or to fewer samples.
     pub fn requantise(&self, samples: &[u8], places: Places, quantised: &mut [u8]) -> Result<u64> {
         let size = self.encoding.bytes();
         if self.encoding.is_bits() {
@@ -346,8 +345,8 @@ fn voltage(code: u16, encoding: Encoding) -> f32 {
     }
 }
 
-/// Standard deviation around zero of the real and imaginary parts that `samples` stand for, of those that
-/// are numbers; NaN where there is none.
+/// Standard deviation around zero of the real and imaginary parts that `samples` encode, without NaNs; NaN if no part
+/// is a number.
 pub fn deviation(samples: &[u8], encoding: Encoding) -> f32 {
     /// Bytes that a thread takes at a time.
     const GRAIN: usize = 1 << 22;

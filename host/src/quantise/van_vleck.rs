@@ -157,8 +157,8 @@ impl Rounded {
 
     /// Coefficients of the integers.
     ///
-    /// They are those of the part of the levels that is odd; the rest is that of the integer without a counterpart,
-    /// which adds less than a quarter of how often it occurs to real parts.
+    /// The odd part of the levels alone counts. The rest comes from the most negative integer, which has no positive
+    /// counterpart, and adds less than a quarter of its probability to real parts.
     fn coefficients(&self) -> Curve {
         let most = f64::from(self.most);
         let inner = (-self.most..self.most).map(|v| (f64::from(v) + 0.5, 1.0));

@@ -15,8 +15,8 @@ use crate::{
 /// Samples in device memory, and the planes of bits that they become.
 #[derive(Clone, Copy, Debug)]
 pub struct ToPlanes<'a> {
-    /// `ci4` or `ci4-offset` samples of values of so many bits in a GPU's memory, at least one time: `tcn` without
-    /// gaps, or rows that are equally far apart with their times side by side.
+    /// `ci4` or `ci4-offset` samples of `bits`-bit values in a GPU's memory, at least one time sample: `tcn` without
+    /// gaps, or rows at equal distances with contiguous time samples.
     pub samples: Samples<'a>,
     /// 1 or 2. Values of more bits keep their sign and, for 2 bits, their lowest bit.
     pub bits: u32,

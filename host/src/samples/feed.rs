@@ -15,7 +15,7 @@ use crate::{
 
 /// Samples that a plan is fed with: a slice of elements of any type (bytes, `i8`, `Complex<i8>`, `f16`, arrays of
 /// these) whose bytes are the samples, complete and in the plan's own order (counts: bytes alone), or a view
-/// that says where they are, how they lie and what is missing: [`Samples`], of an F-engine [`RawSamples`].
+/// with their place, strides and missing samples: [`Samples`], or [`RawSamples`] for an F-engine.
 #[derive(Clone, Copy, Debug)]
 pub enum Feed<'a, View = Samples<'a>> {
     /// Samples in the plan's order, and the bytes of an element of the slice.

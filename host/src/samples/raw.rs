@@ -263,7 +263,7 @@ pub struct RawSamples<'a> {
 
 impl<'a> RawSamples<'a> {
     /// Samples without gaps, of as many times as `memory` holds. The last bytes of rows (`nt`) of samples
-    /// of less than a byte count in full: [`times`](Self::times) cuts off what is too much.
+    /// of less than a byte count in full: [`times`](Self::times) cuts off the excess.
     ///
     /// # Errors
     /// [`Error::Invalid`] when there are no inputs, `memory` does not hold a whole number of times, or the

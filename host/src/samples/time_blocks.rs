@@ -101,14 +101,14 @@ impl<'a> TimeBlocks<'a> {
         missing.iter().filter_map(|missing| missing.within(&origin, &extents)).collect()
     }
 
-    /// Ranges of blocks of at most so many bytes, one block at least.
+    /// Ranges of blocks of at most `bytes` bytes, but at least one block.
     pub(crate) fn pieces(&self, bytes: usize) -> impl Iterator<Item = Range<usize>> + use<> {
         let Extents { channels, inputs, times } = self.words.extents();
         let step = (bytes / (channels * inputs * WORD)).max(1);
         (0..times).step_by(step).map(move |first| first..times.min(first + step))
     }
 
-    /// Checks that they are those of a plan.
+    /// Checks that encoding, channels and inputs match a plan.
     ///
     /// # Errors
     /// [`Error::Invalid`].

@@ -36,7 +36,7 @@ pub struct Samples<'a> {
     pub(super) extents: Extents,
     pub(super) strides: Strides,
     pub(super) missing: &'a [Missing],
-    /// Whether bytes of missing samples are those of the value zero.
+    /// Whether the bytes of missing samples encode the value zero.
     pub(super) zeroed: bool,
     /// First sample of the view among the samples that `missing` counts.
     pub(super) origin: Extents,
@@ -154,8 +154,8 @@ impl<'a> Samples<'a> {
         Self { missing, zeroed: false, origin, ..self }
     }
 
-    /// [`missing`](Self::missing) of samples whose bytes are those of the value zero where they are missing: plans take them
-    /// where they lie.
+    /// [`missing`](Self::missing), for missing samples whose bytes already encode the value zero: plans read them in
+    /// place.
     ///
     /// ```
     /// use corrust_host::{Correlator, Device, Encoding, Layout, samples::{Missing, Samples}};
@@ -210,12 +210,12 @@ impl<'a> Samples<'a> {
         self.gaps().next().is_none()
     }
 
-    /// Whether the bytes of samples that are missing are those of the value zero.
+    /// Whether the bytes of missing samples encode the value zero.
     pub fn is_zeroed(&self) -> bool {
         self.zeroed
     }
 
-    /// Whether nothing is missing but samples whose bytes are those of the value zero.
+    /// Whether all samples can be read as they are: any missing ones have bytes that encode the value zero.
     pub(crate) fn is_ready(&self) -> bool {
         self.zeroed || self.is_complete()
     }
@@ -245,8 +245,8 @@ impl<'a> Samples<'a> {
         cut
     }
 
-    /// The samples as what is stored together, complete: of `b1` and `b2` their words, a row for each plane of an
-    /// input; else as they are.
+    /// The samples as storage units, nothing missing: words for `b1` and `b2`, with a row for each plane of an input;
+    /// other samples as they are.
     pub(crate) fn words(&self) -> Self {
         let (word, planes) = (self.element.times(), self.element.planes());
         if word == 1 {

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Sets of buffers take turns: one piece of samples is copied, on a stream for that alone, while the one
-//! before is computed on the stream of its set. Samples that are missing become zero on the way, those that
-//! lie in another order or apart are brought together.
+//! before is computed on the stream of its set. Missing samples become zero during the copy, and
+//! samples in another order or with gaps between them are gathered.
 
 use std::sync::Arc;
 
@@ -49,11 +49,11 @@ pub(crate) struct Parcel<'a> {
 /// Engine that brings samples to a GPU, a piece at a time, and keeps the order of the work on them.
 pub(crate) struct Feeder {
     gpu: Arc<dyn Gpu>,
-    /// Number of sets that there are to be.
+    /// Number of sets once all are made.
     count: usize,
     sets: Vec<Set>,
     next: usize,
-    /// The stream of the copies, and of what comes after work on a caller's stream.
+    /// The stream of the copies, and of work that follows a caller's stream.
     copies: Option<Stream>,
     /// Whether the caller's own memory may still be read.
     lent: bool,
@@ -113,7 +113,7 @@ impl Feeder {
         if let Memory::Device(slice) = samples.memory() {
             slice.check(&gpu)?;
             if samples.is_ready() && fits(samples) {
-                // SAFETY: whoever gave the samples keeps them.
+                // SAFETY: the caller keeps the samples.
                 let slice =
                     unsafe { DeviceSlice::from_raw(slice.address(), slice.len(), slice.stream()) };
                 return Ok(samples.elsewhere(slice));
@@ -155,7 +155,7 @@ impl Feeder {
         Ok(Samples::dense(slice.into(), samples.element(), layout, samples.extents()))
     }
 
-    /// Brings what is in host memory to the device, and says where it is and on which stream it can be
+    /// Copies samples in host memory to the device, and returns their place and the stream on which they can be
     /// used; as for [`bring`](Self::bring).
     ///
     /// # Errors
@@ -203,9 +203,9 @@ impl Feeder {
         Ok(stream)
     }
 
-    /// Gives back what is the caller's: waits until its memory is read no more, and has what comes later wait on
-    /// a stream of the plan's own, as the caller's need not live any longer. To be called at the end of all that
-    /// was given memory or a stream, after errors too.
+    /// Releases the caller's memory and stream: waits until the memory is no longer read, and makes later work wait on
+    /// a stream of the plan's own, as the caller's may be destroyed. Every call that was given memory or a stream ends
+    /// with it, after errors too.
     ///
     /// # Errors
     /// The device's own.

@@ -1,6 +1,6 @@
 //! Several GPUs of one host that share the work of a plan: each has a backend of its own for a part of the
-//! channels, or of the rows, and is fed from a thread of its own. Nothing is summed across GPUs, so that
-//! the bits are those of one.
+//! channels, or of the rows, and is fed from a thread of its own. Nothing is summed across GPUs, so the
+//! results have the same bits as on one.
 
 use std::{ops::Range, panic::resume_unwind, sync::Arc, thread};
 
@@ -73,7 +73,7 @@ impl<B: Send> Parts<B> {
     /// Does something for every part, each with a thing of its own, all at the same time.
     ///
     /// # Errors
-    /// The first part's of those that failed, naming the GPU.
+    /// The error of the first part that failed, naming the GPU.
     pub(crate) fn each<T: Send>(
         &mut self,
         things: impl IntoIterator<Item = T>,

@@ -81,7 +81,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// Whether samples are in the range: of so many inputs, that the copy engine brings as delivered or not.
+    /// Whether the range holds samples of `inputs` inputs; `delivered`: the copy engine loads them as delivered.
     pub(crate) fn holds(&self, inputs: usize, delivered: bool) -> bool {
         let (least, most) = self.inputs;
         let order = match self.samples {

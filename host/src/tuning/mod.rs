@@ -96,8 +96,8 @@ impl Tuning {
         &TABLES
     }
 
-    /// The table that a GPU goes by: the one that the program [set](Self::set) or the environment names
-    /// ([`TUNING_VARIABLE`]), else of those built in its model's, else that of the nearest compute capability.
+    /// Returns the tuning table of a GPU: the one that the program [set](Self::set) or the environment names
+    /// ([`TUNING_VARIABLE`]), else the built-in table of its model, else of the nearest compute capability.
     ///
     /// # Errors
     /// [`Error::Device`] when what the environment names is no table.
@@ -153,7 +153,7 @@ impl Tuning {
         PartialFile::write_json(path, self)
     }
 
-    /// A table, or what is wrong with it.
+    /// Parses a table, or says why it is invalid.
     fn parse(text: &str) -> Result<Self, String> {
         let tuning: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let checked = tuning.correlate.check().and_then(|()| tuning.beamform.check());

@@ -299,7 +299,7 @@ unsafe fn spectra<V: Vector>(
 }
 
 impl Bank {
-    /// Samples of some times of the inputs from one on, `[time][re, im][lane]` of so many lanes.
+    /// Decodes `count` inputs from `input` on, at `times`, to `[time][re, im][lane]` of `lanes` lanes.
     #[inline(always)]
     fn decode(
         &self,

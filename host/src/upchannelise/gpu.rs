@@ -125,8 +125,8 @@ impl OnGpu {
         self.feeder.wait()
     }
 
-    /// The spectra of samples into host memory; adds to the counts of clipped samples. Returns what is missing, in
-    /// channels of the samples.
+    /// Makes the spectra of samples in host memory, and adds to the counts of clipped samples. Returns the missing
+    /// spectra, by channels of the samples.
     pub(super) fn upchannelise(
         &mut self,
         samples: &Samples<'_>,
@@ -137,7 +137,7 @@ impl OnGpu {
         self.feeder.continue_on(Stream::default())?;
         self.clipped.clear(Stream::default())?;
         let result = self.pieces(samples, history, to);
-        // Whatever happened, nothing is on its way any more.
+        // Waits even after an error.
         let waited = self.feeder.wait();
         let missing = result.and_then(|missing| self.feeder.give_back().map(|()| missing))?;
         waited?;
@@ -263,7 +263,7 @@ impl OnGpu {
         }
         let spectrum = self.shape.spectrum_bytes();
         let rows = Rows::one(batch.before * spectrum);
-        // SAFETY: the room is that of the batch's spectra.
+        // SAFETY: the room holds the batch's spectra.
         unsafe { self.gpu.set_rows(stream, to, &rows, self.shape.output.zero())? };
         let count = batch.count - batch.before;
         if count > 0 {

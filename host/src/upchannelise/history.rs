@@ -20,16 +20,16 @@ pub(super) struct History {
 /// Spectra that a block of times completes.
 #[derive(Clone, Debug)]
 pub(super) struct Batch {
-    /// Number of them.
+    /// Number of spectra.
     pub count: usize,
-    /// How many of them begin before the stream: all of them are missing.
+    /// Number of spectra that begin before the stream: they are missing.
     pub before: usize,
-    /// Spectra, channels and inputs that are missing, spectra counted from the first; those before the stream among them.
-    /// Channels are those of the samples.
+    /// Missing spectra, by channel and input, counted from the first; spectra before the stream are among them.
+    /// Channels are the samples' channels, before upchannelisation.
     pub gaps: Vec<Missing>,
-    /// Times that were kept before the block: those from the first one on that the first spectrum behind `before` is made of.
+    /// Time samples kept from before the block: from the first that spectrum `before` needs.
     pub kept: usize,
-    /// Times, of those kept and the block's, before those that are kept for the next block.
+    /// Time samples, of the kept ones and the block's, that precede those kept for the next block.
     pub drop: usize,
 }
 
@@ -53,7 +53,7 @@ impl History {
         ((self.total + times as u64) / self.shape.factor as u64 - self.next()) as usize
     }
 
-    /// The first time that is kept where so many have come: that of the next spectrum's first sample.
+    /// The first time sample that is kept after `total`: the first one of the next spectrum.
     fn kept_from(&self, total: u64) -> u64 {
         let (factor, taps) = (self.shape.factor as u64, self.shape.taps as u64);
         ((total / factor + 1).saturating_sub(taps)) * factor
@@ -101,8 +101,8 @@ impl History {
 }
 
 impl Batch {
-    /// Words `[spectrum][channel][input / 32]`, of which bit `input % 32` says that the spectrum is missing, of a range of
-    /// spectra; none where all are there.
+    /// Words `[spectrum][channel][input / 32]` of a range of spectra; bit `input % 32` is set where the spectrum is missing.
+    /// Empty where none is missing.
     pub(super) fn words(&self, shape: &Shape, range: Range<usize>) -> Result<Vec<u32>> {
         let within = |gap: &Missing| {
             gap.times.start.max(range.start)..gap.times.end.min(range.end).max(range.start)
@@ -134,7 +134,7 @@ impl Batch {
     }
 }
 
-/// The same, without those that are empty, and with neighbours and overlaps in time as one.
+/// Drops empty gaps, and merges gaps that touch or overlap in time.
 pub(super) fn merged(gaps: impl Iterator<Item = Missing>) -> Vec<Missing> {
     let mut gaps: Vec<Missing> = gaps.filter(|gap| !gap.times.is_empty()).collect();
     let key = |gap: &Missing| {

@@ -89,7 +89,7 @@ impl Builder {
     /// Axes and encodings of samples and subchannels, and the filter's size.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a shape that there is no filter bank of.
+    /// [`Error::Invalid`] for a shape without a filter bank.
     pub fn shape(&self) -> Result<Shape> {
         let mut shape = self.shape;
         let own = self.weights.len();
@@ -109,9 +109,9 @@ impl Builder {
     /// Builds the plan.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a shape that there is no filter bank of, weights or gains that are not those of the shape
-    /// or no finite numbers, or a kernel that does not run on the device; [`Error::Device`] when the device is not
-    /// there; [`Error::OutOfMemory`].
+    /// [`Error::Invalid`] for a shape without a filter bank, weights or gains that do not fit the shape or are not finite,
+    /// or a kernel that does not run on the device; [`Error::Device`] when the device does not exist;
+    /// [`Error::OutOfMemory`].
     pub fn build(self) -> Result<Upchanneliser> {
         let shape = self.shape()?;
         let Self { weights: mut own, unit_noise, gains, place, .. } = self;

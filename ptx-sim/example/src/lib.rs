@@ -48,7 +48,7 @@ pub unsafe extern "ptx-kernel" fn reverse_without_barrier(data: *mut u32) {
     unsafe { reverse_block(data, || {}) }
 }
 
-/// The body of both, with what waits between writing and reading.
+/// The body of both; `wait` synchronises between writing and reading.
 #[inline(always)]
 unsafe fn reverse_block(data: *mut u32, wait: impl FnOnce()) {
     unsafe {

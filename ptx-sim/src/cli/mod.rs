@@ -39,7 +39,7 @@ pub fn extents(text: &str) -> Result<[u32; 3], String> {
 /// Reads the name of a model of matrix units.
 ///
 /// # Errors
-/// One sentence with the names that there are.
+/// One sentence that lists the valid names.
 pub fn tensor(text: &str) -> Result<Tensor, String> {
     let found = Tensor::NAMES.iter().find(|(name, _)| *name == text);
     found.map(|&(_, model)| model).ok_or_else(|| {

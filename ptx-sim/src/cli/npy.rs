@@ -2,7 +2,7 @@
 
 /// First bytes of a file, before the version.
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// Headers are padded to a multiple of so many bytes.
+/// Headers are padded to a multiple of this, in bytes.
 const ALIGN: usize = 64;
 
 /// Array of a file: the header as it stands there, magic included, and the bytes of the elements.

@@ -15,7 +15,7 @@ const MAX_BUFFER: u64 = 1 << 34;
 pub enum Argument {
     /// NumPy file whose elements a buffer holds.
     File(PathBuf),
-    /// Buffer of so many bytes, all of one value.
+    /// Buffer whose bytes all have one value.
     Filled {
         /// Bytes of the buffer.
         bytes: u64,

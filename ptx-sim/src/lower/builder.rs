@@ -341,7 +341,7 @@ impl<'a> Lower<'a> {
         Ok(self.constant(class, value))
     }
 
-    /// Slot of a destination of type `ty`; `_` gets a register that nobody reads.
+    /// Slot of a destination of type `ty`; `_` gets a register that is never read.
     pub fn destination(&mut self, operand: &Operand, ty: Type) -> Lowered<u32> {
         let class = Self::class_of(ty)?;
         let reg = self.destination_reg(operand, ty)?;
@@ -414,7 +414,7 @@ impl<'a> Lower<'a> {
     }
 }
 
-/// Appends a variable to a memory of so many bytes; where it begins.
+/// Appends a variable to a memory of `bytes` bytes, and returns its offset.
 fn place(bytes: &mut u32, variable: &Variable) -> Lowered<u64> {
     let at = bytes.next_multiple_of(variable.align);
     let end = u64::from(at) + variable.bytes();

@@ -52,8 +52,8 @@ impl<'a> Words<'a> {
         .unwrap_or(Space::Generic)
     }
 
-    /// Consumes the modifiers of memory order, and those of caching, which change nothing here. An access with no
-    /// such modifier is weak; a scope that is not named is that of the GPU.
+    /// Consumes the modifiers of memory order and of caching; the latter change nothing here. An access without a memory
+    /// order is weak; without a named scope, its scope is the GPU.
     pub fn ordering(&mut self) -> Ordering {
         let strong = self.pick(|w| {
             matches!(w, "relaxed" | "acquire" | "release" | "acq_rel").then(|| w.to_owned())

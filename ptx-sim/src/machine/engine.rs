@@ -364,7 +364,7 @@ impl Team<'_> {
             self.place(lane, address)?;
             let bytes = (data.len() as u32, 16);
             self.reach(warp, lane, (rank, u64::from(to)), bytes, Remote::Copy)?;
-            // The arrival of nobody checks that there is an mbarrier.
+            // An arrival without a thread checks that there is an mbarrier.
             self.remote_arrive(lane, (rank, u64::from(mbarrier)), (0, 0), &[])?;
             let peer = &mut self.cluster.peers[rank];
             peer.transfers.push_back(transfer);

@@ -17,7 +17,7 @@ use crate::report::Counts;
 
 /// Clusters that wait for others on one thread at most; no GPU holds so many at a time.
 const MOST_WAITING: usize = 4096;
-/// Pause between two looks at memory that nobody has changed.
+/// Pause between two reads of memory that has not changed.
 const PAUSE: Duration = Duration::from_micros(20);
 
 /// Clusters of a launch, and the progress of the threads that run them.

@@ -86,7 +86,7 @@ pub fn sample(
     run(module, memory, launch, Checks::NONE, Some(sample))
 }
 
-/// Shape of the clusters of a launch: that of the text, or that which was asked for.
+/// Shape of the clusters of a launch: declared by the PTX, or requested by the launch.
 fn cluster(program: &Program, grid: [u32; 3], asked: Option<[u32; 3]>) -> Result<[u32; 3], String> {
     if let Some(asked) = asked {
         let blocks = cluster_blocks(asked)?;

@@ -25,7 +25,7 @@ pub struct Time {
     pub fences: u16,
 }
 
-/// Thread that did something, and when. Block 0 is nobody; the first block of a grid is 1.
+/// Thread that did something, and when. Block 0 stands for no thread; the first block of a grid is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Event {
     pub block: u32,

@@ -394,7 +394,7 @@ impl Shared {
         Ok(())
     }
 
-    /// An asynchronous copy will write these bytes: until it has, nobody may touch them.
+    /// An asynchronous copy will write these bytes: until it has, no thread may access them.
     pub fn begin_copy(
         &mut self,
         clocks: &Clocks,

@@ -1,4 +1,4 @@
-//! Plain loops that say what the right answer is. They share no code with what they judge: samples
+//! Plain loops that compute the right answer. They share no code with the correlator under test: samples
 //! are decoded and indexed by their own arithmetic, straight from the definitions.
 
 use corrust_host::{Encoding, Layout};

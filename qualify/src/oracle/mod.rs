@@ -1,4 +1,4 @@
-//! Plain loops that say what the right answers are. They share no code with what they judge.
+//! Plain loops that compute the right answers. They share no code with the systems under test.
 
 pub mod autocorrelate;
 pub mod beamform;

@@ -336,7 +336,7 @@ fn kernel<K: Copy + Default>(random: &mut StdRng, all: &[K], wanted: Option<K>) 
     }
 }
 
-/// Makes nibbles values of so many bits.
+/// Narrows the values of nibbles to `bits` bits.
 fn narrow(samples: &mut [u8], encoding: Encoding, bits: u32) {
     let zero = if encoding == Encoding::Ci4Offset { 8 } else { 0 };
     let legal =
@@ -344,7 +344,7 @@ fn narrow(samples: &mut [u8], encoding: Encoding, bits: u32) {
     samples.iter_mut().for_each(|byte| *byte = legal(*byte >> 4) << 4 | legal(*byte & 15));
 }
 
-/// Spoils samples that a plan has no right to read any more.
+/// Overwrites samples that a plan may no longer read.
 fn spoil(bytes: &mut [u8]) {
     bytes.fill(0x5a);
 }
@@ -376,7 +376,7 @@ fn every_baseline(channels: usize, inputs: usize) -> impl Iterator<Item = (usize
     (0..channels).flat_map(pairs)
 }
 
-/// Says that something differs from what is expected.
+/// Reports a difference from the expected value.
 fn same<T: PartialEq + fmt::Debug>(
     what: impl FnOnce() -> String,
     found: T,

@@ -236,7 +236,7 @@ impl GpuBackend {
             };
             let blocks = rows.div_ceil(rows_per_block);
             let kernel = kernel.shared_bytes(rows_per_block * bytes);
-            // SAFETY: the state's buffers are those of the shape, the block's counts are there.
+            // SAFETY: the state's buffers have the shape's sizes, and the block's counts are on the device.
             unsafe { self.state.gpu.launch(stream, &kernel, blocks, &parameters)? };
             self.state.instants += count as u64;
             block = rest;

@@ -42,8 +42,7 @@ impl Cut {
             .expect("the least is among them")
     }
 
-    /// Into segments for `LOW`, whose halos are a part of what it reads, and parts for
-    /// `COUNTS_BOXES`.
+    /// Into segments for `LOW`, which also reads their halos, and parts for `COUNTS_BOXES`.
     pub(super) fn parts(
         instants: usize,
         halo: usize,

@@ -35,7 +35,7 @@ pub(super) struct DeviceState {
     pub(super) cells: Buffer,
 }
 
-/// A grid of so many blocks.
+/// Checks the number of blocks of a grid.
 pub(in crate::autocorrelate) fn grid(blocks: usize) -> Result<u32> {
     u32::try_from(blocks).ok().filter(|&blocks| blocks <= i32::MAX as u32).ok_or_else(|| {
         Error::invalid(format!("{blocks} blocks are more than one launch takes ({})", i32::MAX))

@@ -295,8 +295,8 @@ impl GpuBackend {
             let blocks = runs.div_ceil(warps).min(1 << 16) as u32;
             reserve(&self.gpu, &mut output.host_powers, 4 * streams * times)?;
             let powers = &mut output.host_powers[..4 * streams * times];
-            // SAFETY: the rows are those of the launch above, the powers have room, and nothing uses
-            // those on the host before the stream was waited for.
+            // SAFETY: the launch above wrote the rows, the powers have room, and the host's copy is not used
+            // before the stream was waited for.
             unsafe {
                 self.gpu.launch(stream, kernel, blocks, &parameters)?;
                 self.gpu.copy_out(stream, output.powers.address(), powers)?;
@@ -321,7 +321,7 @@ impl GpuBackend {
         self.feeder.continue_on(Stream::default())?;
         self.clipped.clear(Stream::default())?;
         let pieces = (0..times).step_by(most).map(Some);
-        // After the last piece, those on their way are brought home.
+        // After the last piece, the pending ones are copied to the host.
         for (index, first_time) in pieces.chain([None; SETS]).enumerate() {
             let output = &mut outputs[index % SETS];
             if let Some(piece) = output.pending.take() {
@@ -354,7 +354,7 @@ impl GpuBackend {
         }
         let mut outputs = std::mem::take(&mut self.outputs);
         let result = self.stream(&mut outputs, voltages, room);
-        // Whatever happened, nothing is on its way any more.
+        // Waits even after an error.
         let pending = outputs.iter_mut().filter_map(|output| output.pending.take());
         let waited = pending.map(|piece| self.gpu.wait(piece.stream)).collect::<Vec<_>>();
         self.outputs = outputs;

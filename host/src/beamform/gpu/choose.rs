@@ -65,8 +65,8 @@ impl Geometry {
         tiles as f64 * tuning.tile(self.told_of()) + ((passes - 1) * beams) as f64 * tuning.pass
     }
 
-    /// The kernel whose cost a table tells: for `ci8` and `cf16` voltages, of which tables have none, that of as
-    /// many beams and bytes of `ci4`.
+    /// The kernel under which a table lists the cost: for `ci8` and `cf16` voltages, which tables do not list, the `ci4`
+    /// kernel of as many beams and bytes.
     pub(super) fn told_of(&self) -> &'static str {
         let alike = |tile: Tile| {
             tile.operands == Operands::Int8
@@ -209,7 +209,7 @@ mod tests {
         Shape { dishes, beams, channels, polarisations, encoding, output: encoding.into() }
     }
 
-    /// Dishes, beams, and what is quickest for them on an H200.
+    /// Dishes, beams, and the quickest kernel for them on an H200.
     const CHOICES: [(usize, usize, &str); 13] = [
         (512, 16, "beamform_mma_16x512"),
         (512, 32, "beamform_wgmma_32x512"),

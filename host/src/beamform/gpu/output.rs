@@ -14,7 +14,7 @@ use crate::{
     error::Result,
 };
 
-/// Why what lies in a room is a slice.
+/// Message of the `expect` that the array of a room is contiguous.
 pub(super) const IN_ORDER: &str = "room was made in standard order";
 
 /// Results of a piece.

@@ -1,7 +1,7 @@
 //! Grid beams on the CPU.
 //!
-//! Lanes of a vector are items, each a channel and a block of times, so that the f32 operations of one are those that
-//! the contract ([`corrust_gpu::abi::grid`]) has, in its order.
+//! Lanes of a vector are items, each a channel and a block of times, so that each item's f32 operations are exactly the
+//! contract's ([`corrust_gpu::abi::grid`]), in its order.
 
 use std::ops::Range;
 

@@ -119,7 +119,7 @@ impl OnGpu {
         powers: &mut [u8],
     ) -> Result<()> {
         let result = self.stream(voltages, skip, powers);
-        // Whatever happened, nothing is on its way any more.
+        // Waits even after an error.
         let waited = self.feeder.wait();
         result.and(self.feeder.give_back()).and(waited)
     }

@@ -103,8 +103,8 @@ impl Builder {
     /// Builds the plan.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a grid, places, axes, weights or a gain that there are no beams of; [`Error::Device`] when
-    /// the device is not there; [`Error::OutOfMemory`].
+    /// [`Error::Invalid`] for an invalid grid, places, axes, weights or gain; [`Error::Device`] when the device does not
+    /// exist; [`Error::OutOfMemory`].
     pub fn build(self) -> Result<GridBeamformer> {
         let Self { mut shape, mut places, weights, gain, kernel, device, gpu } = self;
         shape.check()?;

@@ -122,7 +122,7 @@ impl Launch {
 
 /// Times of a launch.
 struct Times {
-    /// All, those that were carried among them.
+    /// All time samples, carried ones included.
     all: usize,
     /// End of the first block of times.
     first: usize,

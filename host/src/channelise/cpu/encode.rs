@@ -5,8 +5,8 @@ use half::f16;
 
 use crate::{channelise::shape::SpectrumEncoding, sample::Encoding, samples::raw::RawEncoding};
 
-/// Components from number `first` on of an input's row of `bytes`; what is no finite number is zero. A real
-/// component stands before its imaginary one, whatever the bytes' order.
+/// Components from number `first` on of an input's row of `bytes`; infinities and NaN become zero. The real
+/// component precedes the imaginary one, whatever the bytes' order.
 pub(crate) fn decode(bytes: &[u8], encoding: RawEncoding, first: usize, to: &mut [f32]) {
     let bits = encoding.component_bits();
     match encoding {

@@ -154,7 +154,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Components of an input's samples from `first` on, all of which there are.
+    /// Decodes an input's samples from `first` on to components; all of them exist.
     fn decode(&self, input: usize, first: u64, to: &mut [f32]) {
         let encoding = self.block.encoding();
         let parts = if encoding.is_complex() { 2 } else { 1 };

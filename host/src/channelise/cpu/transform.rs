@@ -1,7 +1,7 @@
 //! Spectra of as many inputs and times as a vector has lanes.
 //!
-//! Lanes are spectra, so that the f32 operations of one are those that the contract
-//! ([`corrust_gpu::abi::channelise`]) has, in its order. The FIR alone runs along the samples: its sums are
+//! Lanes are spectra, so that each spectrum's f32 operations are exactly the contract's
+//! ([`corrust_gpu::abi::channelise`]), in its order. The FIR alone runs along the samples: its sums are
 //! transposed to lanes as they are made. The transform goes from one buffer to the other and back, three
 //! levels at a time; bin `k` of column `p` of span `s` lies at `k Z / s + p`.
 
@@ -223,7 +223,7 @@ unsafe fn step<V: Vector>(
         }
         return 3;
     }
-    // Levels that are left go by threes, what is over first.
+    // The remaining levels go in threes, an incomplete group first.
     match (size / span).trailing_zeros() {
         levels if levels % 3 == 0 => levels_of::<V, 8>(engine, from, to, span),
         levels if levels % 3 == 2 => levels_of::<V, 4>(engine, from, to, span),

@@ -5,7 +5,7 @@
 //! [keep] its last samples, and those before -> seam -> spectra that began before the next block
 //! ```
 //!
-//! Kernel `two-pass` makes a few lots at a time, so that what lies between its two launches stays small.
+//! Kernel `two-pass` makes a few batches of spectra at a time, so that the buffer between its two launches stays small.
 //!
 //! Samples in the GPU's memory are read where they lie. Samples that later spectra need are kept in the seam as they
 //! are, in rows of an input each, to which the first of the next block are joined.
@@ -57,13 +57,13 @@ const SETS: usize = 2;
 struct Output {
     /// Device address of the spectra.
     address: u64,
-    /// Spectra that there is room for.
+    /// Spectra that the buffers have room for.
     times: usize,
     /// Device address of the counts of clipped samples.
     clipped: u64,
 }
 
-/// Sizes of one launch; those that a kernel does not use are zero.
+/// Sizes of one launch; zero where a kernel does not use them.
 #[derive(Clone, Copy, Default)]
 struct Pass {
     points: u64,
@@ -465,7 +465,7 @@ impl Backend for GpuBackend {
 fn table(residues: u32, size: u32) -> Vec<[f32; 2]> {
     let mut table = vec![[0.0; 2]; 2 * size as usize];
     let mut span = if size.is_multiple_of(3) { 3 } else { 1 };
-    // Spans of real samples go up to that of the whole transform, which is then untangled.
+    // For real samples the last span is the whole transform's: its twiddles untangle it.
     while 2 * span <= residues {
         for position in 0..span {
             let t = twiddle(residues, span, bin_at(position, span));

@@ -1,7 +1,7 @@
 //! Bits on the CPU: ones of words, counted.
 //!
 //! A word is 16 bytes of real and 16 of imaginary parts. Two words are a row of eight `u64`, a vector of AVX-512;
-//! where there is none the compiler takes what there is. Rows are copied a strip of [`STRIP`] pairs of words at a
+//! elsewhere the compiler uses the vectors of the target. Rows are copied a strip of [`STRIP`] pairs of words at a
 //! time, as they are and with a* of them, as a tile of [`TILE`] x [`TILE`] baselines is gone through: its counts stay
 //! in registers over the strip. The bound: counting ones.
 
@@ -102,7 +102,7 @@ impl Sums for Ones {
                     blocks.push(Block { panel: &panel, first, sums });
                     rest = after;
                 }
-                // SAFETY: the counting function was chosen for the instructions that there are.
+                // SAFETY: the counting function was chosen for the CPU's instructions.
                 blocks.into_par_iter().with_min_len(8).for_each(|block| unsafe { count(block) });
             }
         });

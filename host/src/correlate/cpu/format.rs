@@ -35,8 +35,7 @@ pub(super) trait Format: Send + Sync + 'static {
     /// The sum of a run, less what a row of zeros gives (0 without [`EXCESS`](Self::EXCESS)).
     fn total(sum: u32, excess: u32) -> Self::Total;
 
-    /// Brings the totals to `visibilities`, which has room for them; what is left in their place is
-    /// undefined.
+    /// Moves the totals to `visibilities`, which has room for them; `totals` then holds unspecified values.
     fn dump(totals: &mut Array2<Complex<Self::Total>>, visibilities: &mut Visibilities);
 }
 
@@ -181,7 +180,7 @@ impl Format for Floats {
     }
 }
 
-/// Gives integers away for the room that there is.
+/// Swaps the integer totals with the room.
 fn exchange(totals: &mut Array2<Complex<i64>>, visibilities: &mut Visibilities) {
     let Visibilities::Integer(sums) = visibilities else { panic!("room for other sums") };
     std::mem::swap(sums, totals);

@@ -138,8 +138,8 @@ mod tests {
         }
     }
 
-    /// `few` and tiles on GPUs that nobody measured: the kernel that is predicted to be quicker by more than the prediction may be
-    /// wrong is chosen, whatever the number of inputs (docs/notebook/correlate-few.md).
+    /// `few` against tiles on GPUs without measurements: the kernel predicted to be quicker by more than the prediction's
+    /// error is chosen, whatever the number of inputs (docs/notebook/correlate-few.md).
     #[test]
     fn few_inputs_of_an_a100_and_an_a40_go_where_they_are_predicted_to_be_quicker() {
         /// Multiprocessors, clocks (GHz), multiply-adds of int8 a clock and multiprocessor, GB/s of memory.

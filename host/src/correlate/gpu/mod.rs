@@ -58,7 +58,7 @@ const MOST_BYTES: usize = 1 << 30;
 /// The visibilities of integrations in the making, on a GPU.
 pub(super) struct GpuBackend {
     gpu: Arc<dyn Gpu>,
-    /// Shape of what is multiplied: of bits with a row for each plane.
+    /// Shape of the operands: bits have a row for each plane.
     shape: Shape,
     kernel: Kernel,
     /// Form of the rows that the kernels read.
@@ -126,7 +126,7 @@ impl GpuBackend {
         if self.stays(samples, whole) {
             return Ok(vec![one(*samples, 0)]);
         }
-        // A launch goes through all sums: their bytes are to be no more than the samples'.
+        // Each launch reads and writes all sums, so its samples should have at least as many bytes.
         let wanted = self.sums.values().saturating_mul(4).clamp(PIECE_BYTES, MOST_BYTES);
         let budget = self.feeder.piece_bytes(samples, wanted)?;
         let Shape { channels, inputs, encoding, layout } = self.shape;
@@ -230,7 +230,7 @@ impl GpuBackend {
             native: self.native.address(),
             row_bytes,
         };
-        // SAFETY: the native buffer has room for the rows, the piece is what was delivered.
+        // SAFETY: the native buffer has room for the rows, and `way` describes the delivered piece.
         unsafe { way.kernels()[0].launch(&self.gpu, stream) }
     }
 

@@ -90,7 +90,7 @@ impl Family for Rows {
 /// Launches for one encoding.
 struct OfRows {
     gpu: Arc<dyn Gpu>,
-    /// The kernel of values, and that of excess-8 nibbles where it is another.
+    /// The kernel for values, and the one for excess-8 nibbles, which may be another.
     kernels: [&'static RowCorrelator; 2],
     codes: Option<Companions>,
 }

@@ -60,7 +60,7 @@ impl Gate {
     }
 }
 
-/// Most times, of bits words, of a launch: 32-bit sums hold as many.
+/// Most time samples of a launch (words, for bits) whose sums fit 32 bits.
 pub(super) fn launch_times(encoding: Encoding) -> usize {
     let times = match encoding {
         Encoding::B1 => LAUNCH_WORDS,
@@ -73,7 +73,7 @@ pub(super) fn launch_times(encoding: Encoding) -> usize {
 /// Sums `[gate][channel][baseline]`.
 pub(super) struct Sums {
     gpu: Arc<dyn Gpu>,
-    /// Shape of what is multiplied: of bits with a row for each plane.
+    /// Shape of the operands: bits have a row for each plane.
     shape: Shape,
     /// Rows of an input.
     planes: usize,
@@ -82,12 +82,12 @@ pub(super) struct Sums {
     partial: Buffer,
     /// Sums that the imaginary parts of `partial` lack by column: `[gate][channel][input]` of i32.
     row_sums: Option<Buffer>,
-    /// `[gate][channel][baseline]` pairs of i64 (`cf16`: f64), once there was need of them.
+    /// `[gate][channel][baseline]` pairs of i64 (`cf16`: f64), made when first needed.
     total: Option<Buffer>,
 }
 
 impl Sums {
-    /// Reserves 32-bit sums of so many gates.
+    /// Reserves 32-bit sums of `gates` gates.
     pub(super) fn new(
         gpu: &Arc<dyn Gpu>,
         (shape, planes): (&Shape, usize),
@@ -286,7 +286,7 @@ impl Sums {
         Ok(())
     }
 
-    /// Checks that room in the GPU's memory is that of all gates: its address, stream, and bytes of a real number.
+    /// Checks that room in the GPU's memory fits all gates. Returns its address, stream, and bytes of a real number.
     pub(super) fn check_room(&self, room: &VisibilitiesMut<'_>) -> Result<(u64, Stream, usize)> {
         let all = self.gates.len();
         match room {

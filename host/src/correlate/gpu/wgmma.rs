@@ -145,7 +145,7 @@ impl Launch for OfWarpgroup {
             mode,
             reserved: 0,
         };
-        // SAFETY: the maps are those of the samples, the visibilities the shape's.
+        // SAFETY: the maps describe the samples, and the visibilities have the shape's size.
         unsafe { self.gpu.launch(work.stream, &declared.kernel, blocks, &parameters)? };
         // Only a launch takes tickets: one that was refused took none.
         self.ticket = self.ticket.wrapping_add(tiles * channels).wrapping_add(blocks);

@@ -5,11 +5,11 @@ use cust::{memory::LockedBuffer, sys};
 use super::facts::check;
 use crate::error::Result;
 
-/// Bytes of each of the page-locked buffers that what comes back passes through: little enough that the first
-/// is soon on its way and all stay in the CPU's last cache, much enough for all threads.
+/// Bytes of each of the page-locked buffers through which results are copied to the host: small enough that the first
+/// copy starts soon and all buffers stay in the CPU's last-level cache, large enough to keep all threads busy.
 pub(super) const STAGING_BYTES: usize = 8 << 20;
 
-/// Number of them: one on its way, one waiting for it, one being filled, and one to spare.
+/// Number of buffers: one being copied, one waiting, one being filled, and one spare.
 pub(super) const STAGING_SLOTS: usize = 4;
 
 /// A point in a stream.

@@ -119,15 +119,15 @@ struct Mapped {
 // SAFETY: the pointer is to memory that this alone frees.
 unsafe impl Send for Mapped {}
 
-// SAFETY: as above; it is changed through exclusive borrows alone, and by kernels, which whoever launches them keeps
-// apart from the host's use.
+// SAFETY: as above; only exclusive borrows change it, and kernels, which their launcher keeps apart from the host's
+// use.
 unsafe impl Sync for Mapped {}
 
 impl Deref for Mapped {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: an allocation of so many bytes, which is freed when this is dropped.
+        // SAFETY: an allocation of `bytes` bytes, freed only when `self` is dropped.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 }
