@@ -454,7 +454,7 @@ fn counts_are_autocorrelated() {
     let before = files_in(folder);
     for (arguments, sentence) in [
         ("counts.npy -o counts.npy", "counts.npy: is an input: expected another file to write"),
-        ("sums.npy -o o.npy", "sums.npy: elements of type uint64: expected uint8 [T][sensor]"),
+        ("sums.npy -o o.npy", "sums.npy: 3 axes [3, 5, 32]: expected 2, uint64 [T][sensor]"),
         ("counts.npy -o o.npy --groups 0", "0 groups: expected 1 to 24"),
         ("counts.npy -o o.npy --curves g.txt", "g.txt: expected a name that ends in .csv or .npy"),
         ("counts.npy -o o.npy --dwell 3", "expected a positive number with ns, us, ms or s"),
