@@ -15,7 +15,7 @@
 //! - [`run`] takes a recording through a plan: an iterator of dumps that can be watched and cancelled.
 //! - [`quantise`] makes few-bit samples of voltages; [`reorder`] and [`shift`] bring samples into order
 //!   on a GPU.
-//! - [`delays`] are delays of inputs that change with time: polynomials, and those of an array on rotating Earth.
+//! - [`delays`] has delays of inputs that change with time: polynomials, and an array's on rotating Earth.
 //! - [`live`] correlates packets from the network.
 //! - [`simulate`] makes recordings of point sources with known delays, of channels or raw voltages.
 //! - [`device`] lists the devices to run on.

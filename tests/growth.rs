@@ -98,7 +98,7 @@ fn correlate(gpu: Option<&Arc<dyn Gpu>>, size: Size) -> Took {
             }
         }
     }
-    // Sums of 64 bits, in the plan and in the dump, those of 32 bits in the plan; a block, turned to the kernel's order.
+    // 64-bit sums in the plan and in the dump, 32-bit sums in the plan; a block, reordered for the kernel.
     let sums = (16 + 16 + 8) * (channels * baselines(inputs)) as u64;
     let expected = sums + 4 * (2 * block.len() as u64) + (256 << 20);
     let more = host.saturating_sub(before);

@@ -25,7 +25,7 @@ const AT_ONCE: usize = 512 << 10;
 /// Messages of a call at least, however long they are.
 const FEWEST: usize = 4;
 
-/// A packet's sender, and its slot and bytes in the ring; none of one that is longer than a slot.
+/// A packet's sender, and its slot and bytes in the ring; [`None`] for a packet longer than a slot.
 pub(super) type Found = (u64, Option<(u32, Range<usize>)>);
 
 /// Source of packets, which a thread fetches them from.
@@ -53,7 +53,7 @@ impl From<super::xdp::Queue> for Socket {
 }
 
 impl Socket {
-    /// Address at which it receives; none of a queue.
+    /// Address at which the socket receives; [`None`] for a queue.
     ///
     /// # Errors
     /// The system's.
@@ -146,7 +146,7 @@ impl Batch {
         (&self.ring.room, &mut self.ring.slots)
     }
 
-    /// Has the next packets go to slots that are not held.
+    /// Directs the next packets to slots that are not held.
     pub fn renew(&mut self) {
         self.ring.slots.renew();
     }
@@ -204,7 +204,7 @@ impl Batch {
             place.iov_base = room[slot as usize * ROOM..][..ROOM].as_mut_ptr().cast();
             place.iov_len = ROOM;
         }
-        // The system has changed those that it used.
+        // The system has overwritten the headers that it used.
         for (index, header) in headers.iter_mut().take(*used).enumerate() {
             let header = &mut header.msg_hdr;
             header.msg_name = (&raw mut senders[index]).cast();
@@ -280,7 +280,7 @@ fn facts(header: &libc::msghdr) -> [Option<u32>; 2] {
     facts
 }
 
-/// Has a thread run on a core, and on no other.
+/// Pins a thread to a core.
 pub(super) fn pin(thread: &JoinHandle<()>, core: usize) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -318,11 +318,10 @@ pub(super) fn worked() -> Duration {
     Duration::ZERO
 }
 
-/// Has every message tell how many packets were dropped before it, and the system join packets of one sender where it
-/// can.
+/// Asks the system to report the packets dropped before each message, and to join packets of one sender (UDP GRO).
 fn ask_for_facts(socket: &Socket) {
     match socket {
-        // Systems that do not know these say and join nothing.
+        // Systems without these options report and join nothing.
         #[cfg(target_os = "linux")]
         Socket::Udp(socket) => {
             let _ = set(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
@@ -335,7 +334,7 @@ fn ask_for_facts(socket: &Socket) {
     }
 }
 
-/// Has the system keep up to `bytes` bytes of packets, or as many as it allows.
+/// Sets the size of the receive buffer to `bytes` bytes, or as many as the system allows.
 pub(super) fn set_buffer(socket: &socket2::Socket, bytes: usize) {
     // Refused or cut where it is too much.
     let _ = socket.set_recv_buffer_size(bytes);
@@ -347,8 +346,8 @@ pub(super) fn set_buffer(socket: &socket2::Socket, bytes: usize) {
     }
 }
 
-/// Has the system cut what is sent from a socket into packets of so many bytes (UDP GSO): several packets are sent by one
-/// call, and may be received joined.
+/// Makes the system cut a socket's messages into packets of `bytes` bytes (UDP GSO): one call sends several packets, which
+/// may be received joined.
 ///
 /// # Errors
 /// The system's, where it has no such option.

@@ -33,7 +33,7 @@ const LOADS: usize = 8;
 const WORTH: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_micros(500);
 
-/// Pieces of a load at most, and bytes of those that are not in the ring.
+/// Most pieces of a load, and most bytes of its pieces that are not in the ring.
 const PIECES: usize = 4096;
 const STAGED: usize = 1 << 20;
 
@@ -95,7 +95,7 @@ impl Load {
 }
 
 impl Carrier {
-    /// Carrier of heaps whose packets are in a ring that the GPU reads; none of a ring that it does not.
+    /// Carrier of heaps whose packets are in `ring`; [`None`] if the GPU cannot read the ring.
     ///
     /// # Errors
     /// The GPU's own.
@@ -182,7 +182,7 @@ impl Carrier {
         load.since.get_or_insert_with(Instant::now);
     }
 
-    /// Ends the loads whose samples are there, and launches what is worth it.
+    /// Ends the loads whose samples have arrived, and launches the current one if it is large or old enough.
     pub fn go_on(&mut self, slots: &mut Slots) {
         while let Some(first) = self.under_way.front() {
             match self.gpu.is_done(first.stream) {
@@ -202,7 +202,7 @@ impl Carrier {
         }
     }
 
-    /// Brings all that was loaded to its place, and waits for it.
+    /// Launches the current load, and waits for all loads.
     pub fn finish(&mut self, slots: &mut Slots) {
         self.launch(slots);
         while !self.under_way.is_empty() {
@@ -210,7 +210,7 @@ impl Carrier {
         }
     }
 
-    /// Launches what is loaded, and goes on with an empty load, for which it waits if need be.
+    /// Launches the current load and takes an empty one, for which it waits if need be.
     fn launch(&mut self, slots: &mut Slots) {
         if self.filling.count == 0 && self.filling.tickets.is_empty() {
             return;
@@ -222,7 +222,7 @@ impl Carrier {
                 ..self.geometry.to_places()
             };
             // SAFETY: the pieces lie in the ring, whose slots are held, or in this load's memory, which stay as they are
-            // until the load has ended; their places are those of tickets that are kept until then.
+            // until the load has ended; tickets that are kept until then own their destinations.
             let launched = unsafe { places.kernel().launch(&self.gpu, self.filling.stream) };
             if let Err(error) = launched {
                 self.fail(&error.to_string());
@@ -254,12 +254,12 @@ impl Carrier {
         self.free.push(first);
     }
 
-    /// Has nothing be carried any more.
+    /// Records the first fault, after which no load is launched.
     fn fail(&mut self, reason: &str) {
         self.fault.get_or_insert_with(|| reason.to_owned());
     }
 
-    /// Tells the chunks of a load why their samples are not there.
+    /// Records in a load's chunks why their samples are missing.
     fn say(&self, load: &Load, reason: &str) {
         let memories = load.tickets.iter().filter_map(|ticket| ticket.target(&self.geometry));
         memories.for_each(|(memory, _)| memory.fail(reason));

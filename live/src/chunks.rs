@@ -231,7 +231,7 @@ impl Chunk {
         let channel = geometry.chunk_bytes() / geometry.channels;
         let range = channels.start * channel..channels.end * channel;
         match &*self.memory {
-            // SAFETY: a chunk is handed out when nobody else has its memory.
+            // SAFETY: a chunk is handed out once no ticket holds its memory.
             ChunkMemory::Host(memory) => Ok(Cow::Borrowed(&unsafe { memory.all() }[range])),
             ChunkMemory::Device(memory) => memory.read(range).map(Cow::Owned),
         }
@@ -285,7 +285,7 @@ impl Chunk {
         let extents = Extents { channels, inputs, times: geometry.chunk_times() };
         let strides = Strides::dense(layout, extents, Encoding::Ci8.into());
         let located = match &*self.memory {
-            // SAFETY: a chunk is handed out when nobody else has its memory.
+            // SAFETY: a chunk is handed out once no ticket holds its memory.
             ChunkMemory::Host(memory) => Located::Host(unsafe { memory.all() }),
             ChunkMemory::Device(memory) => Located::Device(memory.buffer().slice()),
         };
@@ -344,14 +344,13 @@ pub trait Stream: Clone + Send + 'static {
         1
     }
 
-    /// Memory of a chunk's samples, which is shared with those who bring some there.
+    /// Memory of a chunk's samples, shared with the threads that fill it.
     type Memory: Send + Sync;
 
-    /// Has a used chunk be the empty one of a number.
+    /// Resets a used chunk as the empty chunk `number`.
     fn begin(&self, chunk: &mut Self::Chunk, number: u64);
 
-    /// Takes the place of samples of `bytes` bytes in the chunk that they belong to, or says what else becomes of them.
-    /// Places that are taken are others each time.
+    /// Claims the place of samples of `bytes` bytes in their chunk, or returns another fate. Claimed places never overlap.
     fn claim(&self, chunk: &mut Self::Chunk, place: &Place<Self::Part>, bytes: usize) -> Fate;
 
     /// Memory of a chunk.
@@ -360,7 +359,7 @@ pub trait Stream: Clone + Send + 'static {
     /// Brings samples, or a part of them that begins at a byte, to their place.
     ///
     /// # Safety
-    /// The place was taken for them, and nobody else fills it now.
+    /// The place was claimed for them, and no other thread fills it now.
     unsafe fn fill(
         &self,
         memory: &Self::Memory,
@@ -535,7 +534,7 @@ pub(super) struct HeapTicket {
 }
 
 impl HeapTicket {
-    /// Device memory that the heap's samples go to, and the address of the first one; none of the host's.
+    /// Device memory that the heap's samples go to, and the address of the first one; [`None`] for host memory.
     pub fn target(&self, stream: &Geometry) -> Option<(&DeviceMemory, u64)> {
         match &*self.ticket.memory {
             ChunkMemory::Host(_) => None,
@@ -609,8 +608,8 @@ pub struct Window<S: Stream = Geometry> {
 }
 
 impl Window {
-    /// A window that takes memory from `spent`, hands chunks to `passed`, and whose first heap's timestamp is
-    /// the one next to `expected` of those that it may have wrapped from.
+    /// A window that takes memory from `spent` and hands chunks to `passed`. The first heap's timestamp, which may have
+    /// wrapped, is taken as the value nearest to `expected`.
     pub fn new(
         geometry: Geometry,
         expected: u64,
@@ -639,7 +638,7 @@ impl Window {
         self.hand_out();
     }
 
-    /// Takes the place of a heap's samples, if it has one. `room` is that of the ring in which its packets are.
+    /// Reserves the place of a heap's samples, if it has one. `room` is the memory of the ring that holds its packets.
     pub(super) fn reserve_heap(&mut self, heap: &Heap, room: &[u8]) -> Option<HeapTicket> {
         match self.understand(heap, room) {
             Ok((place, array)) => {
@@ -771,8 +770,8 @@ impl<S: Stream> Window<S> {
         slot / self.stream.slots() as u64
     }
 
-    /// Takes the place of samples of `bytes` bytes. Those without one are counted; those that may get one later are
-    /// copied.
+    /// Reserves the place of samples of `bytes` bytes. Samples without one are counted; samples that may get one later
+    /// are copied.
     pub(super) fn reserve(
         &mut self,
         place: Place<S::Part>,
@@ -866,14 +865,14 @@ impl<S: Stream> Window<S> {
         self.spare.is_some()
     }
 
-    /// Hands out all open chunks, and has the next slot that comes be the first of another stream.
+    /// Hands out all open chunks. The next slot begins another stream.
     pub(super) fn begin_anew(&mut self) {
         self.flush(true);
         (self.base, self.end, self.earliest) = (None, 0, None);
         self.tally.jumps += 1;
     }
 
-    /// Hands out the first open chunk, which is over; or the `last` ones, which are as long as what came.
+    /// Hands out the first open chunk; if it is one of the `last`, cut after the latest time that came.
     fn pass(&mut self, last: bool, jumped: bool) {
         let Some(base) = &mut self.base else { return };
         let times = (self.stream.slots() * self.stream.slot_times()) as u64;
@@ -893,7 +892,7 @@ impl<S: Stream> Window<S> {
                 return;
             }
             let Some(first) = self.leaving.pop_front() else { return };
-            // Refused when nobody correlates any more.
+            // Fails when the receiving end is gone.
             let _ = self.passed.send(first);
         }
     }

@@ -23,13 +23,13 @@ use super::{
 /// Bytes of the number before the counts of a packet.
 pub(super) const NUMBER: usize = 8;
 
-/// Numbers from here on are none: instants could not be counted on from them.
+/// Instant numbers from here on count as astray: counting on from them could overflow.
 const LAST: u64 = 1 << 62;
 
 /// Bytes of a stream that are read at a time, where an instant has fewer.
 pub(super) const PIECE: usize = 256 << 10;
 
-/// Stream of counts of so many sensors.
+/// Stream of photon counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// Shape of the counts of an instant.
@@ -107,7 +107,7 @@ impl CountChunk {
         let lost = absent(&self.sources[..instants]);
         for range in &lost {
             let range = range.start * shape.bytes()..range.end * shape.bytes();
-            // SAFETY: a chunk is handed out when nobody else has its memory, and is borrowed here.
+            // SAFETY: a chunk is handed out once no ticket holds its memory, and is borrowed here.
             unsafe { self.counts.part(range) }.fill(0);
         }
         lost
@@ -115,7 +115,7 @@ impl CountChunk {
 
     /// The counts `[instant][sensor]`.
     pub(super) fn counts(&self) -> &[u8] {
-        // SAFETY: a chunk is handed out when nobody else has its memory.
+        // SAFETY: a chunk is handed out once no ticket holds its memory.
         unsafe { self.counts.all() }
     }
 }

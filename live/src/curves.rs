@@ -1,7 +1,7 @@
 //! Multi-tau correlation of counts that come.
 //!
-//! All sums are those of a recording of the same counts. Lost instants, which never came, count as zero counts, as the
-//! plan's missing counts do, so that what is behind them stays at its time. The stream's own mask, 1 where an instant came
+//! All sums equal the sums of a recording of the same counts. Lost instants, which never came, count as zero counts, as the
+//! plan's missing counts do, so that later counts keep their times. The stream's own mask, 1 where an instant came
 //! and 0 where it is lost, is correlated beside the counts, and curves are divided by its curve: with counts `x` that are
 //! independent of the losses `m`, `<(m x)(m x)'> = <m m'> <x x'>`, so `g = g_mx / g_m` at every lag. Without a loss the mask's
 //! curve is 1.
@@ -102,7 +102,7 @@ impl Correlated {
     /// a row are zeros; more begin the stream anew.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the plan's sensors are not those of the counts, or the interval has no instants; those of
+    /// [`Error::Invalid`] when the plan and the counts differ in sensors, or the interval has no instants; errors of
     /// [`Builder::build`].
     pub fn new(builder: Builder, counts: Counts, interval: u64, most_lost: u64) -> Result<Self> {
         counts.check()?;
@@ -211,7 +211,7 @@ impl Correlated {
         Ok(())
     }
 
-    /// Ends the stream, and has the next instant be the first of another.
+    /// Ends the stream; the next instant begins another.
     fn begin_anew(&mut self, done: &mut dyn FnMut(&LiveCurves) -> Result<()>) -> Result<()> {
         self.end(&mut *done)?;
         self.plan = self.builder.clone().build()?;
@@ -259,7 +259,7 @@ impl Correlated {
         Ok(())
     }
 
-    /// Has the sums looked at.
+    /// Hands the curves so far to `done`.
     fn look(&mut self, done: &mut dyn FnMut(&LiveCurves) -> Result<()>) -> Result<()> {
         let Self { plan, mask, look, blocks, .. } = self;
         plan.snapshot_into(&mut look.sums)?;

@@ -107,8 +107,8 @@ pub struct LiveDump {
     pub start: u64,
     /// Its times, whether samples of them came or not.
     pub times: u64,
-    /// Visibilities, and how many samples are behind them. Its own times leave out those of which nothing
-    /// came, but for times that samples are delayed into. Of a gated plan those of gate 0.
+    /// Visibilities and their numbers of samples; of a gated plan, gate 0's. Its own times leave out times of which
+    /// no sample came, but for times that samples are delayed into.
     pub dump: Dump,
     /// Dumps of the other gates.
     pub others: Vec<Dump>,
@@ -134,12 +134,12 @@ impl Integrator {
 }
 
 impl<C: Channels> Integrator<C> {
-    /// Dumps of what an F-engine or the like makes.
+    /// Dumps of channels that an F-engine or the like makes.
     pub(super) fn over(sums: Sums, channels: C) -> Self {
         Self { sums, channels }
     }
 
-    /// Feeds a gated plan: time 0 of the gates is that of timestamp 0.
+    /// Feeds a gated plan: time 0 of the gates is at timestamp 0.
     #[must_use]
     pub fn gated(mut self, gates: Folding) -> Self {
         self.sums.gates = Some((gates, Vec::new()));

@@ -155,10 +155,10 @@ impl Files {
         self
     }
 
-    /// Says that the dumps are those of so many gates: `[dump][gate][channel][baseline]`.
+    /// Writes dumps of `gates` gates: `[dump][gate][channel][baseline]`.
     ///
     /// # Errors
-    /// [`Error::File`] of UVH5, which knows no gates.
+    /// [`Error::File`] for UVH5, which has no gates.
     pub fn gated(mut self, gates: usize) -> Result<Self> {
         if self.array.is_some() {
             let reason = "is to be UVH5, which knows no gates: expected a name that ends in .npy";

@@ -241,7 +241,7 @@ impl RawChunk {
 
     /// All samples, as they lie.
     pub(super) fn samples(&self) -> &[u8] {
-        // SAFETY: a chunk is handed out when nobody else has its memory.
+        // SAFETY: a chunk is handed out once no ticket holds its memory.
         unsafe { self.samples.memory.all() }
     }
 

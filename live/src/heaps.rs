@@ -82,7 +82,7 @@ impl Heap {
         }
     }
 
-    /// Takes a packet's part; `hold` has it stay where it was received, if it can.
+    /// Takes a packet's part; `hold` keeps it in its slot of the ring, if it can.
     fn take(
         &mut self,
         packet: &Packet<'_>,
@@ -134,8 +134,8 @@ impl Heap {
         self.pieces.iter().filter_map(|piece| piece.slot)
     }
 
-    /// The payload from `start` to `end` in pieces, in the order in which they came: the offset from `start`, and bytes.
-    /// `room` is that of the ring.
+    /// The payload from `start` to `end` in pieces, in order of arrival: the offset from `start`, and bytes. `room` is the
+    /// ring's memory.
     pub(super) fn pieces<'a>(
         &'a self,
         room: &'a [u8],
@@ -182,7 +182,7 @@ impl Heap {
         self.items.iter().find(|item| item.id == id)
     }
 
-    /// The value of an item that is a number of up to 64 bits; `room` is that of the ring.
+    /// The value of an item that is a number of up to 64 bits; `room` is the ring's memory.
     pub(super) fn number(&self, room: &[u8], id: u16) -> Option<u64> {
         let item = self.find(id)?;
         if item.immediate {
@@ -219,7 +219,7 @@ impl Heap {
         !self.is_complete()
     }
 
-    /// Whether it is what is left of a heap that came before, and says nothing.
+    /// Whether it is only the rest of a heap that came before, to be ignored.
     pub(super) fn is_rest(&self) -> bool {
         self.again && !self.is_complete()
     }

@@ -30,8 +30,8 @@ pub(super) struct Arrived {
 
 /// Understands the packets of one socket. Samples are brought to their places while nothing is locked.
 pub(super) trait Intake<S: Stream>: Send + 'static {
-    /// Takes in packets, which are in a ring of that memory and slots; `fault` gets the faults of those that are
-    /// none.
+    /// Takes in packets that lie in a ring, given as memory and slots; `fault` gets the faults of packets that are
+    /// refused.
     fn take(
         &mut self,
         window: &Mutex<Window<S>>,
@@ -40,19 +40,19 @@ pub(super) trait Intake<S: Stream>: Send + 'static {
         fault: &mut dyn FnMut(Fault),
     );
 
-    /// Ends what was begun, as no packets come for a while.
+    /// Finishes work in progress, as no packets come for a while.
     fn rest(&mut self, _ring: (&[u8], &mut Slots)) {}
 
-    /// Gives up what is incomplete.
+    /// Gives up incomplete heaps.
     fn clear(&mut self, window: &Mutex<Window<S>>, ring: (&[u8], &mut Slots));
 }
 
 /// Kind of stream whose packets stand each by itself.
 pub trait Single: Stream {
-    /// Takes the places of a packet's samples, and hands tickets and samples to `each`. What has no place is counted.
+    /// Reserves the places of a packet's samples, and hands tickets and samples to `each`. Samples without one are counted.
     ///
     /// # Errors
-    /// [`Fault`] of a packet that is none.
+    /// [`Fault`] of a packet that is refused.
     fn reserve<'a>(
         window: &mut Window<Self>,
         source: u16,
@@ -65,7 +65,7 @@ impl<S: Single> Window<S> {
     /// Puts the samples of a packet from a sender where they belong.
     ///
     /// # Errors
-    /// [`Fault`] of a packet that is none; samples that have no place are counted.
+    /// [`Fault`] of a packet that is refused; samples that have no place are counted.
     pub fn packet(&mut self, source: u16, packet: &[u8]) -> Result<(), Fault> {
         let stream = self.stream().clone();
         let each =

@@ -3,11 +3,11 @@
 //! - [`Receiver`] has a thread for each socket, which understands packets ([`spead`]) where the system has written
 //!   them.
 //! - A [`Window`] gives heaps places in [`Chunk`]s by their timestamps, whatever the order in which they come. The
-//!   threads bring samples there, each by itself, and chunks are handed out with what is missing.
+//!   threads copy samples there, each by itself, and chunks are handed out with a list of missing samples.
 //! - An [`Integrator`] correlates chunks, and cuts dumps at multiples of the integration since the sync time.
-//!   Heaps may be [`Judged`] first: blocks of times that are no noise are missing.
-//! - [`Files`] are what dumps are written to.
-//! - A [`StreamRecording`] hands chunks to whatever takes a recording, such as an observation of several products.
+//!   Heaps may be [`Judged`] first: blocks of times with RFI are flagged as missing.
+//! - [`Files`] hold dumps.
+//! - A [`StreamRecording`] hands out chunks as a recording, for an observation of several products.
 //! - [`Frames`] of VDIF, which hold raw voltages, are put into chunks of their own, and an F-engine, [`Spectra`],
 //!   makes samples of channels of these; or [`Words`] takes their channels as they are, of 1 or 2 bits.
 //! - [`Counts`] of photons come in packets or as a plain stream, and are [`Correlated`] at lags spread over decades.

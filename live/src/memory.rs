@@ -54,8 +54,7 @@ pub(super) fn zeros(bytes: usize) -> Result<Memory> {
     Ok(Box::new(Lines { lines, bytes }))
 }
 
-/// Has the system give large pages where it can: rows of a chunk are pages apart, and each would take an entry of the
-/// tables of pages that a core knows.
+/// Asks the system for huge pages: rows of a chunk are pages apart, and each would take an entry of a core's TLB.
 fn ask_for_large_pages(lines: &mut [MaybeUninit<Line>]) {
     #[cfg(target_os = "linux")]
     {
@@ -97,23 +96,23 @@ impl SharedMemory {
     /// A part of it, to be written.
     ///
     /// # Safety
-    /// Nobody else has any of these bytes until the borrow ends.
+    /// No other reference to any of these bytes exists until the borrow ends.
     ///
     /// # Panics
     /// When it reaches beyond the memory.
     #[expect(clippy::mut_from_ref, reason = "each thread has other bytes")]
     pub(super) unsafe fn part(&self, range: Range<usize>) -> &mut [u8] {
         assert!(range.start <= range.end && range.end <= self.bytes, "a part of the memory");
-        // SAFETY: within the memory, and nobody else's, as the caller says.
+        // SAFETY: within the memory, and not aliased, as the caller promises.
         unsafe { slice::from_raw_parts_mut(self.start.add(range.start), range.len()) }
     }
 
     /// All of it, to be read.
     ///
     /// # Safety
-    /// Nobody writes to it until the borrow ends.
+    /// No thread writes to it until the borrow ends.
     pub(super) unsafe fn all(&self) -> &[u8] {
-        // SAFETY: it is the owner's memory, and nobody writes, as the caller says.
+        // SAFETY: it is the owner's memory, and no thread writes to it, as the caller promises.
         unsafe { slice::from_raw_parts(self.start, self.bytes) }
     }
 }

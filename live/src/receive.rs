@@ -281,7 +281,7 @@ impl Heaps {
     }
 }
 
-/// Slots for packets of heaps that are incomplete, of so many bytes at most; others' samples are copied.
+/// Number of slots for packets of incomplete heaps, of `held_bytes` bytes at most; samples of further packets are copied.
 fn slots(held_bytes: usize) -> usize {
     (held_bytes / SLOT_BYTES).clamp(SLOTS[0], SLOTS[1])
 }
@@ -310,7 +310,7 @@ impl<S: Stream> Shared<S> {
 pub enum Plain {
     /// Listener whose connections are read one after the other, each to its end.
     Connections(TcpListener),
-    /// Its end is that of all.
+    /// Pipe whose end ends the stream.
     Pipe(Box<dyn Read + Send>),
 }
 
@@ -458,7 +458,7 @@ impl Receiver {
         Ok(receiver)
     }
 
-    /// Has the threads run on these cores, one after the other in turns, and on no others.
+    /// Pins the threads to these cores, round-robin.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a core that this process may not use, or a system that has no such choice.
@@ -481,12 +481,12 @@ impl Receiver {
         self.shared.ended()
     }
 
-    /// Someone who may look at what has come from elsewhere.
+    /// Handle that reads the counts from another thread.
     pub fn watch(&self) -> Watch {
         Watch(self.shared.clone())
     }
 
-    /// Receives no more and hands out what is there. Returns the time after the latest that came.
+    /// Stops receiving and hands out all chunks. Returns the time after the latest that came.
     pub fn stop(mut self) -> u64 {
         self.shared.stop();
         for thread in std::mem::take(&mut self.threads) {

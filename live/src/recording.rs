@@ -53,7 +53,7 @@ pub trait Readable: Stream {
     /// Missing samples of a chunk.
     fn missing_of(&self, chunk: &Self::Chunk) -> Vec<Missing>;
 
-    /// Copies times `from` of a chunk to those of a block from `filled` on.
+    /// Copies times `from` of a chunk to times of a block from `filled` on.
     ///
     /// # Errors
     /// The device's own, of samples in a GPU's memory.
@@ -66,7 +66,7 @@ pub trait Readable: Stream {
         filled: usize,
     ) -> Result<()>;
 
-    /// Has samples of a block be missing.
+    /// Marks samples of a block as missing.
     fn lose(&self, block: &mut Block, missing: Missing);
 }
 
@@ -318,7 +318,7 @@ impl<S: Readable> StreamRecording<S> {
     /// Hands the memory of the current chunk back.
     fn pass(&mut self) {
         if let Some((Passed { chunk: Some(chunk), .. }, _)) = self.current.take() {
-            // Refused when nobody receives any more.
+            // Fails when the receiver is gone.
             let _ = self.spent.send(chunk);
         }
     }
@@ -358,7 +358,7 @@ impl<S: Readable> StreamRecording<S> {
         block.reset_bytes(self.stream.rows(times).into_iter().product(), times)
     }
 
-    /// Has a block end after its first `times` times.
+    /// Truncates a block to its first `times` times.
     fn cut(&self, block: &mut Block, times: usize) -> Result<()> {
         let [[rows, from], [_, to]] = [block.times, times].map(|times| self.stream.rows(times));
         for row in 0..rows {

@@ -22,8 +22,8 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Slots for what is fetched at a time, and `held` more, in which packets may stay. The system gives memory for a
-    /// page once a packet is written to it.
+    /// A ring of slots for one fetch, and `held` more, in which packets may stay. The system allocates a page once a
+    /// packet is written to it.
     pub fn new(held: usize) -> Self {
         let slots = Slots::new(held);
         let room = Box::new(vec![0; slots.uses.len() * ROOM]);
@@ -41,9 +41,9 @@ impl Ring {
     }
 }
 
-/// Use of slots. Those that were used last are used next, as they are still in the caches.
+/// Use of slots. Slots that were freed last are used next, as they are still in the caches.
 pub(super) struct Slots {
-    /// Holders of each of them.
+    /// Number of holders of each slot.
     uses: Vec<u32>,
     is_posted: Vec<bool>,
     /// Slots that the next packets go to.
@@ -70,8 +70,7 @@ impl Slots {
         &self.posted
     }
 
-    /// Has a slot to which a packet has just come stay as it is. Refused where there is no other slot for the next
-    /// packet.
+    /// Holds a slot that has just received a packet. Refused where no other slot is free for the next packet.
     pub fn hold(&mut self, slot: u32) -> bool {
         let uses = &mut self.uses[slot as usize];
         if *uses == 0 {
@@ -97,7 +96,7 @@ impl Slots {
         }
     }
 
-    /// Posts other slots in place of those that are held.
+    /// Posts free slots in place of held ones.
     pub fn renew(&mut self) {
         for posted in &mut self.posted {
             if self.uses[*posted as usize] > 0 {

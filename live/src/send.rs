@@ -27,7 +27,7 @@ pub(super) fn open(interface: Option<Ipv4Addr>) -> Result<UdpSocket> {
 
 pub(super) fn send(socket: &UdpSocket, packet: &[u8], to: SocketAddrV4) -> io::Result<()> {
     match socket.send_to(packet, to) {
-        // Answer to an earlier packet: nobody listens yet, or no longer.
+        // Answer to an earlier packet: no receiver listens yet, or the receiver has ended.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
         other => other.map(drop),
     }

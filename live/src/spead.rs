@@ -200,7 +200,7 @@ impl<'a> Packet<'a> {
         Ok(Self { heap, length, offset, payload, pointers })
     }
 
-    /// Its items, without those that say where the payload belongs.
+    /// Its items, without the ones that place the payload.
     pub fn items(&self) -> impl Iterator<Item = Item> + use<'a> {
         let items = self.pointers.iter().map(|&word| Item::from_word(word));
         items.filter(|item| !matches!(item.id, 0 | id::HEAP..=id::PAYLOAD))

@@ -1,4 +1,4 @@
-//! Samples of heaps, brought to memory that nobody reads soon.
+//! Copies heaps' samples past the caches, to memory that is not read soon.
 
 /// Bytes of a sample, `ci8`.
 pub(super) const SAMPLE: usize = 2;
@@ -67,7 +67,7 @@ fn part_each(x: &mut [u8], y: &mut [u8], both: &[u8]) {
     }
 }
 
-/// Has all that was stored be there for other threads.
+/// Store fence: makes all stores visible to other threads.
 pub(super) fn settle() {
     #[cfg(target_arch = "x86_64")]
     passing::settle();
@@ -80,15 +80,15 @@ fn lanes_of(bytes: &[u8], lane: usize) -> [usize; 2] {
     [start, start + (bytes.len() - start) / lane * lane]
 }
 
-/// Bytes as vectors, of those that begin and end with one.
+/// Bytes as vectors; they begin and end on borders of vectors.
 #[cfg(target_arch = "x86_64")]
 fn vectors(bytes: &mut [u8]) -> &mut [std::arch::x86_64::__m128i] {
     // SAFETY: any 16 bytes are a vector.
     unsafe { bytes.align_to_mut() }.1
 }
 
-/// Stores that pass the caches by: a chunk is larger than they are, and what is stored otherwise is read first, a
-/// line at a time. They are four times as quick as others.
+/// Stores that bypass the caches: a chunk is larger than the caches, and ordinary stores read each line first.
+/// They are four times as fast as ordinary stores.
 #[cfg(target_arch = "x86_64")]
 mod passing {
     use std::arch::x86_64::{

@@ -23,11 +23,11 @@ pub enum Fate {
     Overrun,
     /// It has no timestamp, F-engine, first channel or samples.
     Lacking,
-    /// Its F-engine, or its thread, is none of those that are listened to.
+    /// Its F-engine, or its thread, is not among the expected ones.
     Unknown,
-    /// Its channels are not, or not all, among those that are correlated.
+    /// Some or all of its channels are not correlated.
     Outside,
-    /// Its timestamp is no multiple of a heap's times; its number is beyond those of a second, or its header says
+    /// Its timestamp is no multiple of a heap's times; its number is beyond the frames of a second, or its header says
     /// another rate.
     Misaligned,
     /// Its samples do not fill whole channels, or are others than the stream's.
@@ -85,13 +85,13 @@ pub struct Tally {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Packets that the system dropped, as nobody fetched them in time.
+    /// Packets that the system dropped, as they were not fetched in time.
     pub dropped: u64,
     /// Jumps of the time: senders that began again.
     pub jumps: u64,
     faults: [u64; Fault::ALL.len()],
     heaps: [u64; Fate::ALL.len()],
-    /// Heaps of each F-engine, or frames of each thread, that were placed, and those that were not.
+    /// Heaps of each F-engine, or frames of each thread: placed, and not placed.
     pub fengs: Vec<[u64; 2]>,
     /// Each socket, in the order in which they were opened.
     pub sockets: Vec<SocketTally>,
@@ -104,30 +104,30 @@ pub struct SocketTally {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Packets that the system dropped, as nobody fetched them in time.
+    /// Packets that the system dropped, as they were not fetched in time.
     pub dropped: u64,
-    /// Packets that were none.
+    /// Packets that were refused.
     pub faults: u64,
     /// Slots of its ring in which packets stay, as their heaps are incomplete.
     pub held: usize,
-    /// Slots in which packets could stay; others' samples are copied.
+    /// Slots in which packets could stay; samples of further packets are copied.
     pub slots: usize,
-    /// Time that a core has worked for it, as of the last tenth of a second; nothing where the system does not say.
+    /// CPU time spent on it, as of the last tenth of a second; zero where the system does not say.
     pub worked: Duration,
 }
 
 impl Tally {
-    /// Nothing yet, of so many F-engines.
+    /// Empty tally of `fengs` F-engines.
     pub(super) fn of(fengs: usize) -> Self {
         Self { fengs: vec![[0; 2]; fengs], ..Self::default() }
     }
 
-    /// Packets that were none.
+    /// Packets that were refused for `fault`.
     pub fn faults(&self, fault: Fault) -> u64 {
         self.faults[fault as usize]
     }
 
-    /// Packets that were none, by their faults, in words that follow others: ", 3 foreign".
+    /// Packets that were refused, by their faults, in words that follow others: ", 3 foreign".
     pub fn faults_said(&self) -> String {
         let there = Fault::ALL.into_iter().filter(|fault| self.faults(*fault) > 0);
         there.map(|fault| format!(", {} {}", self.faults(fault), fault.name())).collect()

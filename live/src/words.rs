@@ -9,8 +9,8 @@ use super::{
     frames::{Frames, RawChunk},
 };
 
-/// Makes words of bits of frames of complex samples of 1 or 2 bits: a thread is an input, its channels are those that
-/// are correlated. Word `w` begins at sample `w x 128` after the sync time.
+/// Makes words of bits of frames of complex samples of 1 or 2 bits: a thread is an input, and its channels are
+/// correlated as they are. Word `w` begins at sample `w x 128` after the sync time.
 pub struct Words {
     words: planes::Words,
     /// Samples of a channel in a chunk.

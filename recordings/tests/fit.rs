@@ -117,8 +117,8 @@ fn measured(clean: &Curve, seed: u64, recording: usize) -> Measured {
     Measured { curve: Curve { lags: clean.lags.clone(), values, errors }, without, recording }
 }
 
-/// Uncertainties from blocks are the scatter of fits, although the noise of neighbouring lags is alike; those of independent
-/// lags are too small.
+/// Uncertainties from blocks are the scatter of fits, although the noise of neighbouring lags is alike; uncertainties for
+/// independent lags are too small.
 #[test]
 fn pulls_of_correlated_lags_have_width_one() {
     let model = Model { plane: true, ..Model::default() };
@@ -169,7 +169,7 @@ fn pulls_of_correlated_lags_have_width_one() {
             assert!((0.8..1.25).contains(&blocks), "{model:?} {name}: width {blocks}");
             assert!(!(0.8..1.25).contains(&independent), "{model:?} {name}: {independent}");
         }
-        // The covariance is that of the uncertainties.
+        // The covariance's diagonal is the uncertainties squared.
         let (fitted, _) = &fits[0];
         for (place, parameter) in fitted.parameters.iter().enumerate() {
             let known = fitted.covariance[[place, place]].sqrt();

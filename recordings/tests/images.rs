@@ -56,8 +56,8 @@ fn rics_finds_the_molecules_that_were_simulated() {
     }
 }
 
-/// Molecules that stand still while a pixel is seen: the brightness is that of the focus's mean, `b / 2^(3/2)` times the dwell time in
-/// space and `b / 2` in a plane.
+/// Molecules that stand still while a pixel is seen: the brightness is the focus's mean, `b / 2^(3/2)` times the dwell time
+/// in space and `b / 2` in a plane.
 #[test]
 fn brightness_is_that_of_the_molecules() {
     for (axial_ratio, share) in [(None, 0.5), (Some(3.0), 0.353_553_390_593)] {

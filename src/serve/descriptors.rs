@@ -1,4 +1,4 @@
-//! Descriptors of open files, sockets among them, of which the system allows a process so many.
+//! Descriptors of open files, sockets among them, whose number per process the system limits.
 
 use std::io;
 

@@ -89,7 +89,7 @@ fn beams_are_what_plain_loops_give() {
     }
 }
 
-/// Voltages of 8 bits, told by the type of the file, to beams of every encoding; their powers; and what is refused.
+/// Voltages of 8 bits, told by the type of the file, to beams of every encoding; their powers; and refusals.
 #[test]
 fn voltages_of_eight_bits_make_beams_of_every_encoding() {
     let folder = tempfile::tempdir().unwrap();

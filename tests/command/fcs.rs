@@ -385,8 +385,8 @@ fn what_cannot_be_done_is_said() {
     let _ = corrust(folder.path(), "info photons.ptu --quick");
 }
 
-/// Photons of two kinds of molecules, told apart by their lifetimes: each component's curve is that of its kind, also with a flat
-/// component beside; weights are those of the formula, by plain loops.
+/// Photons of two kinds of molecules, told apart by their lifetimes: each component's curve equals its kind's, also with a flat
+/// component beside; weights equal the formula's, by plain loops.
 #[test]
 fn components_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
@@ -537,7 +537,7 @@ fn photons_between_markers_alone_count() {
     let [counts, times] =
         ["counts.npy", "times.npy"].map(|name| fs::read(folder.path().join(name)).unwrap());
     assert!(counts == times);
-    // Whole instants within lines are those of plain loops: 50 of each.
+    // Whole instants within lines equal plain loops: 50 of each.
     let sums: Vec<u64> = counts[counts.len() - 2 * 80 * 8..]
         .as_chunks()
         .0

@@ -386,7 +386,7 @@ fn a_program_told_to_stay_stays() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
-/// Whatever a program does when a signal comes: wait for a pipe that nobody writes to, compute for long.
+/// Whatever a program does when a signal comes: wait for a pipe without a writer, compute for long.
 #[cfg(unix)]
 #[test]
 fn prompt_ends_after_signals() {
@@ -415,7 +415,7 @@ fn prompt_ends_after_signals() {
     }
 }
 
-/// A service of so many channels makes gigabytes of memory before it listens.
+/// A service of many channels allocates gigabytes of memory before it listens.
 #[cfg(all(unix, feature = "serve"))]
 #[test]
 fn prompt_end_of_a_service_of_many_channels() {

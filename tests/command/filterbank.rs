@@ -1,4 +1,4 @@
-//! SIGPROC filterbank files: blimpy reads in them what NumPy computes, and those of beams hold their powers.
+//! SIGPROC filterbank files: blimpy reads from them the values that NumPy computes, and files of beams hold their powers.
 
 use std::{fs, path::Path};
 

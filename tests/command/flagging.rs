@@ -1,4 +1,4 @@
-//! Flags by spectral kurtosis at the command line: what is flagged is missing from the sums, and files say so.
+//! Flags by spectral kurtosis at the command line: flagged samples are missing from the sums, and files say so.
 
 use std::path::Path;
 
@@ -130,8 +130,8 @@ fn a_tone_a_pulse_and_a_drift_are_flagged() {
     }
 }
 
-/// A carrier in the last 44 times of 300, of which dumps of 270 have 14: blocks are those of the recording, whatever is
-/// integrated, and observe has the same bits and flags.
+/// A carrier in the last 44 times of 300, of which dumps of 270 have 14: blocks are counted from the recording's start,
+/// whatever the integration, and observe has the same bits and flags.
 #[test]
 fn blocks_do_not_depend_on_what_is_integrated() {
     let folder = tempfile::tempdir().unwrap();
@@ -225,7 +225,7 @@ fn real_channels_have_their_own_limits() {
     }
 }
 
-/// Spectra of raw voltages go without what is flagged: as the spectra of all, with zeros there.
+/// Spectra of raw voltages lack flagged samples: they equal the spectra of all, with zeros there.
 #[test]
 fn spectra_go_without_what_is_flagged() {
     let folder = tempfile::tempdir().unwrap();
@@ -279,7 +279,7 @@ fn spectra_go_without_what_is_flagged() {
     assert!(said.contains("cf32"), "{said}");
 }
 
-/// Beams of a flagged recording are those of one in which the flagged samples are zero.
+/// Beams of a flagged recording equal beams of one in which the flagged samples are zero.
 #[test]
 fn beams_go_without_what_is_flagged() {
     let folder = tempfile::tempdir().unwrap();

@@ -133,7 +133,7 @@ fn guppi(folder: &Path, lost: Lost) -> Vec<u8> {
     (0..TIMES).step_by(BLOCK).filter(|first| !lost.contains(first)).flat_map(block).collect()
 }
 
-/// Codes of two bits, in VDIF's order, of levels that become those of `raw.npy`.
+/// Codes of two bits, in VDIF's order, whose levels become the levels of `raw.npy`.
 fn codes(folder: &Path) -> Array2<u8> {
     let samples = real(folder);
     let codes = samples.mapv(|x| (x.div_euclid(20)).clamp(-2, 1) + 2);

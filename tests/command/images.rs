@@ -48,7 +48,7 @@ fn maps_are_the_same_of_every_format() {
         results.push((maps, spatial));
     }
     assert!(results.iter().all(|result| *result == results[0]));
-    // The maps are those of plain loops.
+    // The maps equal plain loops.
     for ((row, column), mean) in results[0].0.slice(ndarray::s![.., .., 0]).indexed_iter() {
         let sum: f64 = (0..9).map(|frame| f64::from(counts[[frame, row, column]])).sum();
         assert_eq!(*mean, sum / 9.0);

@@ -26,7 +26,7 @@ fn expect(found: &Value, expected: &Value) {
     }
 }
 
-/// The one sentence of what is refused.
+/// The one sentence of a refusal.
 fn sentence(output: &Output) -> String {
     let error = String::from_utf8(output.stderr.clone()).unwrap();
     assert_eq!(output.status.code(), Some(2), "{error}");
@@ -347,7 +347,7 @@ fn frequencies_of_headers_are_told_and_used() {
     assert!(spectra("down.dada") == spectra("up.dada --inverted"));
     assert!(spectra("down.dada") != spectra("up.dada"));
 
-    // Fringe rotation and UVH5 go by the edge or the middle of the band.
+    // Fringe rotation and UVH5 take frequencies from the edge or the middle of the band.
     let array = r#"{"telescope": "example", "location": {"latitude": 0, "longitude": 0, "altitude": 0},
         "positions": [[0, 0, 0]]}"#;
     fs::write(folder.join("array.json"), array).unwrap();

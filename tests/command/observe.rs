@@ -424,7 +424,7 @@ fn header_number(path: &Path, name: &str) -> f64 {
 /// Raw voltages, 16 channels of them, 4 subchannels of each, and all products of these.
 #[test]
 fn raw_voltages_become_subchannels() {
-    // The middle of a channel of 1 MHz is that of its four subchannels.
+    // A channel of 1 MHz and its four subchannels have the same middle.
     const FINE: &str = r#"{"first_channel": 149.625e6, "channel_width": 0.25e6,
         "start": "2026-03-01T12:00:00Z", "sample_time": 4e-6}"#;
     for (device, flag) in [("cpu", false), ("cpu", true), ("sim", false)] {

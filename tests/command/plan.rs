@@ -56,7 +56,7 @@ fn correlation(inputs: u64, tops: f64, limit: &str) -> Value {
     })
 }
 
-/// A limit of so many bytes a second.
+/// A limit of `rate` bytes a second.
 fn limit(name: &str, rate: f64) -> Value {
     let mut row = correlation(0, 0.0, "");
     row["system"] = json!("limits");
@@ -111,7 +111,7 @@ fn rates_are_those_of_the_record() {
     // Half way, on the scale of factors; half of the bytes, and PCIe as slow as the network.
     let found = row("--inputs 200 --bandwidth 1GHz --network 50GB/s --load 100");
     assert_eq!(cells(&found)[5..], ["0.804", "-", "8.00", "8.00", "**8**", "PCIe"]);
-    // Beyond what was measured, and below: a fifth of the inputs, a fifth of the rate.
+    // Above and below the measured sizes: a fifth of the inputs, a fifth of the rate.
     assert_eq!(cells(&row("--inputs 4000 --bandwidth 1MHz"))[5], "0.213");
     assert_eq!(cells(&row("--inputs 20 --bandwidth 1GHz"))[5], "0.0840");
     // 2e11 real samples of 2 bits, which the F-engine makes 4e9 a second of.

@@ -37,7 +37,7 @@ fn compare_counts(path: &Path, expected: &[Vec<oracle::Visibility>], what: &str)
     assert_eq!(found.row(0).to_vec(), expected, "{what}");
 }
 
-/// Words of bits in a file as a block of so many times.
+/// Words of bits in a file as a block of `times` times.
 fn words(path: &Path, encoding: Encoding, times: usize) -> oracle::Block {
     let array: ArrayD<u8> = ndarray_npy::read_npy(path).unwrap();
     let axes = array.shape().to_vec();
@@ -111,8 +111,8 @@ fn recordings_become_planes() {
     }
 }
 
-/// Coefficients of planes are those of the samples that they were made of: integers are thresholds' neighbours, and what
-/// stands beside planes says so.
+/// Coefficients of planes equal the coefficients of their samples: integers are thresholds' neighbours, and the
+/// description beside planes says so.
 #[test]
 fn coefficients_are_those_of_the_samples() {
     let folder = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ fn planes_are_correlated_as_other_recordings_are() {
                 }
             }
         }
-        // Whole words, of which a description says nothing, before those of `planes.npy`.
+        // Whole words without a description, before the words of `planes.npy`.
         let first: ArrayD<u8> = ndarray_npy::read_npy(folder.join("planes.npy")).unwrap();
         let first = first.slice_axis(ndarray::Axis(3), ndarray::Slice::from(1..3)).to_owned();
         ndarray_npy::write_npy(folder.join("first.npy"), &first).unwrap();
@@ -352,7 +352,7 @@ fn vdif_is_read_as_bits() {
                 compare(&folder.join("v.npy"), 0, &expected, &what);
                 compare_counts(&folder.join("n.npy"), &expected, &what);
             }
-            // Its bits are planes as they are, with what is missing.
+            // Its bits are planes as they are, with the missing samples.
             done(
                 folder,
                 &format!(

@@ -91,7 +91,7 @@ fn recordings_are_quantised_and_correlated() {
         "{text}"
     );
 
-    // The description beside it is that of this array alone.
+    // The description beside it holds for this array alone.
     assert!(fs::exists(folder.join("few.npy.json")).unwrap());
     ndarray_npy::write_npy(folder.join("few.npy"), &Array3::<u8>::zeros((4, 2, 3))).unwrap();
     let output = corrust(folder, "correlate few.npy -o v.npy");
@@ -99,7 +99,7 @@ fn recordings_are_quantised_and_correlated() {
     assert!(text.contains("are ci4 or ci4-offset samples: say which encoding"), "{text}");
 }
 
-/// Samples that are no numbers become zero and are counted, and the noise is that of the others.
+/// NaNs become zero and are counted, and the noise is measured from the other samples.
 /// Packed words hold the values that the plain output has, of every number of bits and order, from one file and from two,
 /// with and without room left in the last words.
 #[test]

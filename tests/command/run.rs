@@ -174,7 +174,7 @@ fn missing_blocks_are_counted() {
 fn the_demo_recovers_the_delays() {
     let folder = tempfile::tempdir().unwrap();
     let (out, err) = done(folder.path(), "demo --device cpu --out new/figures");
-    // No progress bar without a terminal: what is said is that delays reach before the recording's start.
+    // No progress bar without a terminal: only the warning that delays reach before the recording's start.
     assert!(err.lines().all(|line| line.contains("of the samples are missing")), "{err}");
     assert!(out.contains("fringes of baselines up to 20 km stopped"), "{out}");
     let error = out

@@ -1,4 +1,4 @@
-//! Gates and time shifts at the command line: what is written equals the oracle's plain loops over
+//! Gates and time shifts at the command line: the files equal the oracle's plain loops over
 //! streams that files and dumps cut, and bad numbers are refused.
 
 use std::{fs, path::Path};
@@ -212,7 +212,7 @@ fn gaps_take_no_time_and_long_ones_are_asked_for() {
     visibilities(&[16, 10, 13]);
     assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
 
-    // Gates know the times of a gap that is longer than what is read at a time.
+    // Gates count the times of a gap that is longer than a read.
     let times = 40_000_008_usize;
     let gates: Vec<u8> = (0..times).map(|time| [0, 1, 255][time / 4 % 3]).collect();
     numbers(folder, "gates.npy", &gates);

@@ -1,4 +1,4 @@
-//! The command given what nobody should give it: changed files of every format, and command lines drawn from its own
+//! The command with hostile input: changed files of every format, and command lines drawn from its own
 //! options with values at the end of their range. Each run ends with exit code 0 or 2 (1 of `bench --against` too),
 //! with one sentence for 2, within 10 s of a processor and 2 GB. `CORRUST_HOSTILE=FILES,LINES,SEED` says how many of
 //! each (of files for each format) and where they begin; `scripts/hostile` has the long round.
@@ -569,7 +569,7 @@ fn texts_without_an_end_are_refused() {
             refused(folder, &line);
         }
     }
-    // A state whose header promises little, and that goes on and on.
+    // A state whose header promises little, and that does not end.
     done(folder, "autocorrelate counts.npy -o g.npy --save state --device cpu");
     let state = fs::read(folder.join("state")).unwrap();
     let file = File::options().append(true).open(folder.join("state")).unwrap();

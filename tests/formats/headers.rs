@@ -23,7 +23,7 @@ fn write(files: &[Vec<u8>]) -> (tempfile::TempDir, Vec<PathBuf>) {
     (folder, paths)
 }
 
-/// All samples of a recording, read `cut` times at once, and what is missing of it.
+/// All samples of a recording, read `cut` times at once, and the missing ones.
 fn all<S>(mut recording: Box<dyn Recording<S>>, cut: usize) -> (Vec<u8>, Vec<Missing>) {
     let (mut bytes, mut missing, mut block) = (Vec::new(), Vec::new(), Block::new());
     let mut position = 0;
@@ -63,7 +63,7 @@ fn sample([time, channel, antenna, polarisation]: [usize; 4]) -> [u8; 2] {
     [code as u8, (code * 7 + code / 256 + 1) as u8]
 }
 
-/// Samples in the order of these axes, of heaps of so many times: T first, then what lies in a heap.
+/// Samples in the order of these axes, of heaps of `heap` times: T first, then the axes of a heap.
 fn ordered(
     order: &str,
     heap: usize,

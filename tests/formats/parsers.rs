@@ -1,5 +1,5 @@
-//! Every parser of what comes from outside, given any bytes: a result, or an error of one sentence. libFuzzer calls
-//! them (`scripts/fuzz`), and `tests/formats/corpus.rs` with what it found.
+//! Every parser of outside input, given any bytes: a result, or an error of one sentence. libFuzzer calls
+//! them (`scripts/fuzz`), and `tests/formats/corpus.rs` with libFuzzer's findings.
 
 use std::{
     fs,
@@ -333,7 +333,7 @@ fn spead(bytes: &[u8]) {
     let look = || {
         for chunk in passed.try_iter().filter_map(|passed| passed.chunk) {
             chunk.view(&geometry, &chunk.missing(&geometry));
-            // After the window's end nobody takes it.
+            // After the window's end no receiver takes it.
             let _ = give_back.send(chunk);
         }
     };
@@ -372,8 +372,8 @@ fn description(bytes: &[u8]) {
     }
 }
 
-/// Changes of a file of two dumps, five bytes each: which byte, counted over all or over those that are not 0, and
-/// what it is instead. An odd byte after them cuts the file.
+/// Changes of a file of two dumps, five bytes each: the number of a byte, among all or among nonzero ones, and its
+/// new value. An odd byte after them cuts the file.
 fn uvh5(bytes: &[u8]) {
     static WHOLE: LazyLock<(Vec<u8>, Vec<usize>)> = LazyLock::new(|| {
         let whole = visibilities();

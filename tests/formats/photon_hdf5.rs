@@ -1,4 +1,4 @@
-//! Photons of Photon-HDF5 files are those that phconvert wrote and reads; what is damaged is refused in a sentence.
+//! Photons of Photon-HDF5 files equal the ones that phconvert wrote and reads; damaged files are refused in a sentence.
 
 use std::{collections::BTreeMap, fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! Photons of every kind of file become the counts that plain loops say; what is damaged is refused in a
+//! Photons of every kind of file become the counts that plain loops give; damaged files are refused in a
 //! sentence.
 
 use std::{fs, io::Write as _, path::Path, sync::atomic::Ordering::Relaxed};
@@ -243,7 +243,7 @@ fn times_of_every_kind_are_the_counts() {
     }
 }
 
-/// Photons between markers of every kind of record are those that loops find, and so is the mask.
+/// Photons between markers of every kind of record, and the mask, equal the results of plain loops.
 #[test]
 fn photons_between_markers_are_counted() {
     let folder = tempfile::tempdir().unwrap();

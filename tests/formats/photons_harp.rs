@@ -1,5 +1,5 @@
-//! PicoQuant's formats before PTU: their records are counted as those of PTU, phconvert and tttrlib find the same
-//! arrival times, channels and microtimes in them, and what is damaged is refused in a sentence.
+//! PicoQuant's formats before PTU: their records are counted as PTU's, phconvert and tttrlib find the same
+//! arrival times, channels and microtimes in them, and damaged files are refused in a sentence.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! Counts of HDF5 files are those that h5py wrote; what is no counts is refused in a sentence.
+//! Counts of HDF5 files equal the counts that h5py wrote; other data are refused in a sentence.
 
 use std::{path::Path, time::Instant};
 

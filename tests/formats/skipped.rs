@@ -1,4 +1,4 @@
-//! Samples after times that were passed over are those that reading them all gives, of frames lost,
+//! Samples after times that were passed over equal a reading of all times, of frames lost,
 //! repeated and late in several files, too; and input that writers and readers do not take gets a sentence.
 
 use std::{fs, path::PathBuf};

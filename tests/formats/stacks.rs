@@ -1,4 +1,4 @@
-//! Stacks of images: counts of HDF5 files, of every filter that is read, are those that h5py wrote.
+//! Stacks of images: counts of HDF5 files, of every filter that is read, equal the counts that h5py wrote.
 
 use corrust::{format::npy::Reader, images::Stack};
 

@@ -219,7 +219,7 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
     prop::collection::vec(fate, 1..100)
 }
 
-/// Reads a recording in blocks of these lengths and compares samples and what is missing.
+/// Reads a recording in blocks of these lengths and compares samples and missing ranges.
 fn compare(
     recording: &mut dyn Recording<RawShape>,
     times: usize,

@@ -68,7 +68,7 @@ fn check(folder: &Path, counts: &[u8], wide: bool, mask: Option<&[u8]>) {
             assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{found} {expected}");
         }
     }
-    // Error bars are those of whole looks.
+    // Error bars come from whole intervals between looks.
     assert_eq!(found[0].len(), 2 * (1 + SENSORS) + 1);
     assert!(found[1][2 + SENSORS] > 0.0);
 }
@@ -137,7 +137,7 @@ fn packets_of_counts_give_the_sums_of_a_file() {
             Service::start(folder, &format!("{ARGUMENTS} {wide_option} -o g.csv --save state"));
         let bytes = SENSORS * if wide { 2 } else { 1 };
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        // Packets that are none come, too.
+        // Malformed packets come, too.
         socket.send_to(b"no", service.listen).unwrap();
         socket.send_to(b"8 bytes.odd", service.listen).unwrap();
         let (packets, _) = send(&service, &counts, bytes, first, 2, false);

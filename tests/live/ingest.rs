@@ -296,8 +296,8 @@ fn came_is_there(gpu: Option<&Arc<dyn Gpu>>, blocks: usize) {
     }
 }
 
-/// Heaps come up to five windows after their time, some twice: those whose chunk is still open are there, and all others are
-/// counted as late, as a plain count of chunks has it.
+/// Heaps come up to five windows after their time, some twice: heaps whose chunk is still open are there, and all others are
+/// counted as late, as by a plain count of chunks.
 #[test]
 fn heaps_in_an_order_beyond_windows_are_there_or_late() {
     for (seed, most) in [2, 8, 40].into_iter().enumerate() {
@@ -517,7 +517,7 @@ fn malformed_packets_do_no_harm() {
             for packet in &all {
                 net.send(heap.1, packet);
                 for _ in 0..6 {
-                    // Packets of numbers that nobody has, with some bytes changed.
+                    // Packets of unknown numbers, with some bytes changed.
                     let most = random.random_range(1..1400);
                     let strange = (heap.0, 64 + heap.1, heap.2);
                     let payload = &net.payload(heap, 7)[..random.random_range(1..1400)];
@@ -555,8 +555,8 @@ fn malformed_packets_do_no_harm() {
     assert_eq!(tally.sockets.iter().map(|socket| socket.faults).sum::<u64>(), faults);
 }
 
-/// Nobody takes chunks for a while: heaps for which there is no memory are counted, what has a place stays as it is, and
-/// then it goes on.
+/// Chunks are not taken for a while: heaps for which there is no memory are counted, heaps with a place stay as they are,
+/// and then reception continues.
 #[test]
 fn a_stalled_consumer_costs_what_has_no_memory_and_nothing_else() {
     let mut net = Net::new(geometry(2), 2, 1, 1 << 24);
@@ -583,8 +583,8 @@ fn a_stalled_consumer_costs_what_has_no_memory_and_nothing_else() {
     }
 }
 
-/// Heaps are lost, and all of some slots, of so many once that the time jumps: what is read is what came, the rest is
-/// missing and zero, and blocks of which nothing came are passed over.
+/// Heaps are lost, and all heaps of some slots, once of so long that the time jumps: samples that came are read, the rest
+/// are missing and zero, and blocks without samples are passed over.
 #[test]
 fn a_recording_of_a_stream_has_what_came() {
     for (align, block_times, until) in
@@ -708,7 +708,7 @@ fn overlaps_and_jumps_are_the_same_on_a_gpu() {
     }
 }
 
-/// A GPU that is lost takes no samples: chunks say so, and are never mistaken for what came.
+/// A GPU that is lost takes no samples: chunks say so, and are never mistaken for received ones.
 #[test]
 fn chunks_of_a_lost_gpu_say_so() {
     let lazy = Arc::new(LazyGpu::new(1));

@@ -1,4 +1,4 @@
-//! `corrust observe` of a live stream: products are those of a recording of the same samples.
+//! `corrust observe` of a live stream: products equal the products of a recording of the same samples.
 
 use std::{
     fs,
@@ -160,7 +160,7 @@ fn products_of_a_stream_are_those_of_its_recording() {
     }
 }
 
-/// Dumps of heaps that `corrust serve` judges are those of the recording, judged.
+/// Dumps of heaps that `corrust serve` judges equal the judged recording's.
 #[test]
 fn heaps_that_are_served_are_flagged_as_their_recording_is() {
     for device in ["cpu", "sim"] {
@@ -247,7 +247,7 @@ fn a_stream_that_fits_the_window_ends() {
     assert!(said.contains("x 3072 times"), "{said}");
 }
 
-/// A sender that dies early ends the stream after a silence that is counted from what came last.
+/// A sender that dies early ends the stream after a silence that is counted from the last packet.
 #[test]
 fn a_sender_that_dies_ends_the_stream() {
     use corrust::{
@@ -421,7 +421,7 @@ fn free_ports(count: u16) -> u16 {
     panic!("no {count} free ports")
 }
 
-/// Heaps of beams are those of the file, as spead2 reads them: of a recording, and of a stream at its own timestamps.
+/// Heaps of beams, as spead2 reads them, equal the file: for a recording, and for a stream at its own timestamps.
 #[test]
 fn beams_are_sent_as_heaps_that_spead2_reads() {
     let Some(python) = witness::python(&["spead2==4.5.1", "numpy"]) else { return };

@@ -165,7 +165,7 @@ impl Case {
         (sums, counts)
     }
 
-    /// Checks dumps of `integration` times, of which those that hold something are expected; `first` is the
+    /// Checks dumps of `integration` times, of which only dumps with samples are expected; `first` is the
     /// recording's first time.
     fn check(&self, dumps: &[LiveDump], integration: u64, first: u64) {
         let end = first + (self.slots * self.geometry.heap_times) as u64;
@@ -362,7 +362,7 @@ fn gates_count_from_the_sync_time() {
     }
 }
 
-/// Inputs are delayed over chunks that never came: later samples meet those of their own times.
+/// Inputs are delayed over chunks that never came: later samples meet samples of their own times.
 #[test]
 fn delays_go_on_over_chunks_that_never_came() {
     const SHIFTS: [usize; 6] = [0, 3, 20, 40, 5, 0];
@@ -820,7 +820,7 @@ impl Plan {
         self.heaps.iter().filter(|heap| heap[0] >= 0).count() as f64
     }
 
-    /// Has spead2 send them, by a command such as Python.
+    /// Sends them with spead2, by a command such as Python.
     fn send(&self, python: &mut Command, folder: &Path, to: SocketAddrV4) {
         let plan = serde_json::json!({
             "recording": folder.join("rec.npy"),
@@ -1298,7 +1298,7 @@ fn multicast_that_is_not_to_be_had_gets_a_sentence() {
     for (commands, reason) in [
         // No interface leads anywhere.
         ("true", "No such device"),
-        // Nobody may join a group.
+        // Joining a group is not permitted.
         (
             "ip link set lo up && ip route add 224.0.0.0/4 dev lo && \
              echo 0 > /proc/sys/net/ipv4/igmp_max_memberships",

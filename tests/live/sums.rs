@@ -1,5 +1,5 @@
-//! Packets by the hundred million through the receiving threads and the correlator: every sum is that of what came, and
-//! everything else is counted.
+//! Packets by the hundred million through the receiving threads and the correlator: every sum is the sum of the samples
+//! that came, and all other packets are counted.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -44,13 +44,13 @@ const PAYLOAD: usize = 1024;
 const OVERHEAD: usize = 72;
 const JOINED: usize = 48;
 
-/// Of so many packets one is not sent.
+/// Fraction of packets that are not sent.
 const LOST: f64 = 1.0 / 4000.0;
 
 /// Heaps of an F-engine that differ from each other: slot `s` has number `s % VARIANTS`.
 const VARIANTS: usize = 3;
 
-/// Slots that senders are ahead of the correlator: open chunks, and those that wait.
+/// Slots that senders are ahead of the correlator: open chunks, and waiting ones.
 const AHEAD: u64 = ((GEOMETRY.window + 4) * GEOMETRY.chunk_heaps) as u64;
 
 /// Payloads `[variant][F-engine]` `[channel][time][polarisation][re, im]`.
@@ -151,7 +151,7 @@ fn send(number: usize, to: SocketAddr, payloads: &Payloads, slots: u64, shared: 
         }
         shared.packets.fetch_add(count as u64, Ordering::Relaxed);
         shared.sent[number].store(slot + 1, Ordering::Relaxed);
-        // Nobody is far ahead of the others and of the correlator, which goes on without slots that were dropped.
+        // No sender is far ahead of the others and of the correlator, which continues without dropped slots.
         let begun = Instant::now();
         let behind = || {
             let slowest = shared.sent.iter().map(|sent| sent.load(Ordering::Relaxed)).min();
@@ -163,7 +163,7 @@ fn send(number: usize, to: SocketAddr, payloads: &Payloads, slots: u64, shared: 
     }
 }
 
-/// Compares dumps with what is expected of the heaps that were there.
+/// Compares dumps with the sums of the heaps that came.
 struct Judge<'a> {
     sums: Vec<Vec<Vec<[i64; 2]>>>,
     shared: &'a Shared,
@@ -239,7 +239,7 @@ impl Judge<'_> {
 }
 
 /// Half a million packets (CORRUST_LONG=1: a hundred million), of which one in four thousand is not sent, and some may be
-/// dropped by the system: each sum, and the count of valid samples behind it, is that of the heaps that came whole.
+/// dropped by the system: each sum, and its count of valid samples, covers exactly the heaps that came whole.
 #[test]
 fn a_hundred_million_packets_give_no_wrong_sum() {
     let long = std::env::var_os("CORRUST_LONG").is_some();

@@ -1,4 +1,4 @@
-//! Frames of VDIF, live: what comes over the network gives what a file of it gives.
+//! Frames of VDIF, live: frames over the network give the same results as a file of them.
 
 use std::{
     collections::HashMap,
@@ -179,8 +179,7 @@ impl Case {
         sent
     }
 
-    /// Has it sent and correlated, `before` seconds after the sync time, and checks every dump against what the file
-    /// gives.
+    /// Sends and correlates it, `before` seconds after the sync time, and checks every dump against the file's.
     fn check(&mut self, before: u32, engine: &str, integration: usize, vtp: bool) {
         let (encoding, rate) = (self.encoding(), self.rate());
         let offline = |_: &Path| format!("{engine} --rate {rate}");

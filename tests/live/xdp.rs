@@ -55,7 +55,7 @@ fn ip(arguments: &str) -> Result<(), String> {
 }
 
 impl Networks {
-    /// Networks whose interfaces have so many queues, and packets of so many bytes at most.
+    /// Networks whose interfaces have `queues` queues, and packets of at most `mtu` bytes.
     fn new(queues: usize, mtu: usize) -> Result<Self, String> {
         let networks = [network()?, network()?];
         let other = format!("/proc/{}/fd/{}", std::process::id(), networks[1].as_raw_fd());
@@ -289,7 +289,7 @@ fn write_npy(samples: &[[i8; 2]], path: &Path) {
 }
 
 /// Whatever is lost, repeated, in another order or no packet at all: by the driver or by the system, in one frame or over
-/// several, packets have the fates that they have by sockets, and dumps have the same bits; without losses those of
+/// several, packets have the fates that they have by sockets, and dumps have the same bits; without losses, the bits of
 /// `corrust correlate`.
 #[test]
 fn packets_past_the_network_stack_have_the_same_fates() {
@@ -318,8 +318,8 @@ fn packets_past_the_network_stack_have_the_same_fates() {
     }
 }
 
-/// Heaps that leave by one flow and come to either of two queues, of which one is taken: what comes to the other one, and
-/// packets in fragments, come by sockets.
+/// Heaps that leave by one flow and come to either of two queues, of which one is taken: packets to the other queue, and
+/// fragments, come by sockets.
 #[test]
 fn what_is_not_taken_comes_by_sockets() {
     let Some(networks) = networks(2, 1500) else { return };
@@ -396,7 +396,7 @@ fn other_packets_pass_and_nothing_stays() {
     });
 }
 
-/// Nobody fetches packets for a while: those for which there is no room are counted, no other is lost.
+/// Packets are not fetched for a while: packets without room are counted, no others are lost.
 #[test]
 fn packets_without_room_are_counted() {
     let Some(networks) = networks(1, 1500) else { return };

@@ -16,7 +16,7 @@ folder = pathlib.Path(sys.argv[1])
 
 
 def counts(times, units, shape):
-    """Counts of photons in instants of so many units."""
+    """Counts of photons in instants of `units` units."""
     instants = times // units
     return np.bincount(instants[instants < shape], minlength=shape)
 

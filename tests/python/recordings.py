@@ -6,7 +6,7 @@
                                   recording, else 0; the recording's start; its rate in hertz, or 0 where
                                   its headers do not say it; and its files
     recordings.py FOLDER NAME BITS
-                                  the same of the VDIF recording NAME.vdif of so many bits
+                                  the same of the VDIF recording NAME.vdif of BITS bits
 """
 
 import pathlib

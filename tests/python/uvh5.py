@@ -38,7 +38,7 @@ def inputs(array, count):
 
 
 def same(path, numpy_path, array_path):
-    """All visibilities are those of the NumPy file of the same run."""
+    """All visibilities equal the NumPy file's of the same run."""
     data = read(path)
     array = json.load(open(array_path))
     v = numpy.load(numpy_path)
@@ -76,7 +76,7 @@ def same(path, numpy_path, array_path):
 
 
 def flagged(path, counts_path, integrate):
-    """Flags and fractions of samples are those of counts [dump][channel][baseline], an input an antenna."""
+    """Flags and fractions of samples agree with counts [dump][channel][baseline], an input an antenna."""
     data = read(path)
     counts = numpy.load(counts_path)
     found = numpy.zeros(counts.shape, bool)
@@ -153,7 +153,7 @@ def phased(path, unphased_path, name):
 
 
 def times(path, count):
-    """The file has so many times, each of all baselines."""
+    """The file has `count` times, each of all baselines."""
     data = read(path)
     assert data.Ntimes == int(count) == len(numpy.unique(data.time_array)), data.Ntimes
 

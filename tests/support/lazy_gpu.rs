@@ -115,7 +115,7 @@ impl LazyGpu {
         gpu
     }
 
-    /// Has all calls fail from now on.
+    /// Makes all calls fail from now on.
     pub fn lose(&self) {
         self.state().faults = Faults { left: 0, once: false };
     }
@@ -164,7 +164,7 @@ impl LazyGpu {
         Ok(())
     }
 
-    /// Does what is needed, and some that is not, until nothing waits on the stream, or on any.
+    /// Runs operations, also some of other streams, until nothing waits on the stream, or on any.
     fn finish(&self, stream: Option<Stream>) -> Result<()> {
         let state = &mut *self.state();
         loop {
@@ -190,7 +190,7 @@ impl LazyGpu {
         }
     }
 
-    /// Memory that is not page-locked is read and written before the caller goes on.
+    /// Memory that is not page-locked is read and written before the call returns.
     fn unless_locked(&self, stream: Stream) -> Result<()> {
         let locked = self.state().locked;
         if locked { Ok(()) } else { self.finish(Some(stream)) }

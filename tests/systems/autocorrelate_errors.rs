@@ -71,7 +71,7 @@ struct Trace {
     bars: Vec<[f64; WAYS.len()]>,
 }
 
-/// Ways to bars: what is built, and what others do.
+/// Estimates of error bars: corrust's, and others'.
 const WAYS: [&str; 3] = ["jackknife", "blocks by themselves", "formula"];
 
 /// The standard error of the mean of the blocks' own curves, each normalised by its own counts (as in Wohland,
@@ -136,8 +136,8 @@ fn ratios(traces: &[Trace], point: usize) -> (f64, [f64; WAYS.len()]) {
     (square.sqrt(), std::array::from_fn(bar))
 }
 
-/// Bars of 200 traces are within 15 % of their scatter at every lag but for what the scatter of so few is not
-/// known to (5 %): which those of 800 traces are at every one.
+/// Bars are within 15 % of the scatter of all traces at every lag, and of the scatter of 200 traces, which is known to
+/// 5 %, at nearly every lag.
 #[test]
 fn bars_are_as_long_as_the_scatter() {
     let traces: Vec<Trace> = (0..TRACES as u64).into_par_iter().map(trace_of).collect();

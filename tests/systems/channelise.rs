@@ -335,7 +335,7 @@ impl Backend {
         }
     }
 
-    /// Quantised values are those of the oracle, but for one step in one of ten thousand.
+    /// Quantised values equal the oracle's, but for one step in one of ten thousand.
     fn quantised(&self) {
         let mut rng = StdRng::seed_from_u64(3);
         let (residues, spectra) = (self.most_residues.min(512), 200);

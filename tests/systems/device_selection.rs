@@ -1,5 +1,5 @@
 //! Delays and gates where a GPU does them: on samples in its own memory and in the host's, one after the
-//! other, what is summed equals the oracle's plain loops.
+//! other, the sums equal the oracle's plain loops.
 
 use corrust::{
     Correlator, Device, Encoding, Layout,

@@ -1,5 +1,5 @@
-//! From raw voltages to visibilities without a file in between: the same bits as with one, exact counts of what
-//! is missing, and the delays of what was simulated.
+//! From raw voltages to visibilities without a file in between: the same bits as with one, exact counts of missing
+//! samples, and the simulated delays.
 
 use std::{f64::consts::TAU, fs, ops::Range, path::Path, sync::Arc};
 

@@ -1,5 +1,5 @@
 //! Powers of beams of dishes on a grid: within bounds of the definition in f64, the same bits however the stream is cut,
-//! those of the exact kernel on every backend, and the array factor of a point source.
+//! the exact kernel's bits on every backend, and the array factor of a point source.
 //!
 //! A backend that is not there is skipped, saying so; naming it in `CORRUST_REQUIRE` turns that into a failure.
 
@@ -162,7 +162,7 @@ fn powers(input: &Input, plan: &mut GridBeamformer, layout: Layout, cuts: &[usiz
     powers
 }
 
-/// Sizes around those of tiles, of what threads share, and the ends.
+/// Sizes around tiles and the shares of threads, and the smallest and largest.
 fn sizes() -> Vec<[usize; 2]> {
     let (tile, together) = (2 * TILE as usize, TOGETHER as usize);
     let mut sizes = vec![

@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use crate::support::{conflicts, device};
 
 /// Efficiencies in closed form or from the integrals, by hand: 1 bit is 2/pi (Van Vleck and Middleton);
-/// the others are those of equally spaced levels at their best.
+/// the others hold for equally spaced levels at the best spacing.
 const EFFICIENCIES: [f64; 4] =
     [2.0 / std::f64::consts::PI, 0.881_153_95, 0.962_560_34, 0.988_457_12];
 
@@ -466,7 +466,7 @@ fn quantised_noise_correlates_as_efficiently_as_derived() {
         let error = (square / (PARTS * (PARTS - 1)) as f64).sqrt();
         println!("{bits} bits: efficiency {mean:.4} +- {error:.4}, derived {expected:.4}");
         assert!(error < 0.01, "{bits} bits: too few trials");
-        // The derived figures are those of vanishing correlations: this one's square is left out.
+        // The derived figures hold for vanishing correlations: this one's square is left out.
         let bound = 4.0 * error + CORRELATION * CORRELATION;
         assert!((mean - expected).abs() < bound, "{bits} bits: {mean} +- {error}");
     }

@@ -245,7 +245,7 @@ fn delay(
 fn delays(device: Device) {
     let Some(gpu) = device::open(device) else { return };
     let mut rng = StdRng::seed_from_u64(2);
-    // Edges of tiles of strips, and of what is on its way to shared memory, in times.
+    // Edges of tiles of strips, and of copies in flight to shared memory, in times.
     let widest = Strip { words: 64, lead: 0 }.times();
     let narrowest = Strip { words: 8, lead: 0 }.times();
     let times = around([1, widest, (1 + STRIP_AHEAD) * widest, narrowest, SHIFT_PIECE_BYTES / 4]);

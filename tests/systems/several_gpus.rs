@@ -1,5 +1,5 @@
-//! Several GPUs of one host: who computes what, what is refused, and the command line. That the sums are those
-//! of one GPU is in each system's own suite (`sim_two`, `sim_three`, `two_cuda`).
+//! Several GPUs of one host: division of the work, refusals, and the command line. Each system's own suite tests that
+//! the sums equal one GPU's (`sim_two`, `sim_three`, `two_cuda`).
 
 use std::{fs, path::Path, sync::Arc, time::Instant};
 
@@ -43,7 +43,7 @@ fn errors_name_the_gpu() {
     assert!(error.starts_with("sim (simulator) is out of memory"), "{error}");
 }
 
-/// Device memory of a GPU that is none of the plan's, for samples and for results.
+/// Device memory of a GPU outside the plan, for samples and for results.
 #[test]
 fn device_memory_that_does_not_fit_is_refused() {
     let other: Arc<dyn Gpu> = Arc::new(SimGpu::new());
@@ -124,7 +124,7 @@ fn all_systems_name_their_gpus() {
     }
 }
 
-/// The files of two and three simulators are those of one.
+/// The files of two and three simulators equal the files of one.
 #[test]
 fn the_command_line_takes_lists() {
     let folder = tempfile::tempdir().unwrap();

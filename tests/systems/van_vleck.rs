@@ -174,7 +174,7 @@ fn mean_products_of_integers_are_integrals() {
     }
 }
 
-/// Coefficients of few bits are those of the integers, and of the halves, that they were made of.
+/// Coefficients of few bits equal the coefficients of the integers, and of the halves, that they were made of.
 #[test]
 fn noise_of_integers_keeps_its_coefficients() {
     const TIMES: usize = 1 << 20;

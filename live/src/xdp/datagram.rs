@@ -33,7 +33,7 @@ impl Datagram {
     /// datagram, which fill short frames, are passed over. Checksums are the network interface's business, as frames that
     /// never were on a wire have none.
     ///
-    /// [`None`] for anything else, and where a length exceeds what is there.
+    /// [`None`] for anything else, and where a length exceeds the frame.
     pub fn parse(frame: &[u8]) -> Option<Self> {
         let packet = frame.get(ETHERNET..)?;
         let header = packet.get(..IPV4)?;

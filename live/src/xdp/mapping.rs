@@ -17,7 +17,7 @@ pub(super) struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Memory of nobody else, all zero.
+    /// Private memory, all zero.
     pub fn new(bytes: usize) -> io::Result<Self> {
         Self::map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
     }
@@ -42,7 +42,7 @@ impl Mapping {
         self.bytes
     }
 
-    /// Copies bytes that nobody writes now to as many of `to`; refused where they are beyond the memory.
+    /// Copies bytes from `offset` on to all of `to`; refused where they are beyond the memory.
     ///
     /// # Safety
     /// The system does not write there until the call returns.
@@ -50,7 +50,7 @@ impl Mapping {
         if offset.checked_add(to.len()).is_none_or(|end| end > self.bytes) {
             return false;
         }
-        // SAFETY: the bytes are within the memory, as was looked at, and nobody writes them.
+        // SAFETY: the bytes are within the memory, as was checked, and the system does not write to them.
         unsafe {
             ptr::copy_nonoverlapping(self.start.as_ptr().add(offset), to.as_mut_ptr(), to.len())
         };
@@ -72,7 +72,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it was mapped so, once, and nobody has a reference into it.
+        // SAFETY: it was mapped so, once, and no reference into it exists.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

@@ -124,8 +124,8 @@ impl Interface {
     /// queue's packets. Packets are taken until the sockets are dropped.
     ///
     /// # Errors
-    /// [`Error::Invalid`](corrust_host::Error::Invalid) naming the interface: there is none of the name or no such queue,
-    /// this process may not, another program is attached, or this build has no such sockets.
+    /// [`Error::Invalid`](corrust_host::Error::Invalid) naming the interface: it or the queue does not exist, this process
+    /// lacks the permission, another program is attached, or this build has no such sockets.
     #[cfg(all(feature = "xdp", target_os = "linux"))]
     pub fn open(
         &self,

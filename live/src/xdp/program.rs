@@ -33,7 +33,7 @@ const HAS_FRAGMENTS: u32 = 1 << 5;
 const GENERIC: u32 = 1 << 1;
 const NATIVE: u32 = 1 << 2;
 
-/// The program's answer that a packet goes on to the system.
+/// The program's answer that passes a packet to the system (`XDP_PASS`).
 const PASS: i32 = 2;
 
 /// Functions that programs call.
@@ -143,7 +143,7 @@ impl Assembler {
         self.add(0x95, [0; 2], 0, 0)
     }
 
-    /// Has the jumps of a list lead to the next instruction.
+    /// Points the jumps of a list at the next instruction.
     fn here(code: &mut [[u8; 8]], jumps: &[usize]) {
         let here = code.len();
         for &jump in jumps {
@@ -205,7 +205,7 @@ fn bpf<T>(command: libc::c_long, arguments: &T) -> io::Result<libc::c_int> {
 
 /// Makes a system call `bpf` that returns a descriptor.
 fn opened<T>(command: libc::c_long, arguments: &T) -> io::Result<OwnedFd> {
-    // SAFETY: the descriptor is new, and nobody else has it.
+    // SAFETY: the descriptor is new and has no other owner.
     bpf(command, arguments).map(|opened| unsafe { OwnedFd::from_raw_fd(opened) })
 }
 
@@ -231,7 +231,7 @@ struct UpdateArguments {
     flags: u64,
 }
 
-/// Has a map hold a value of four bytes.
+/// Writes a value of four bytes to a map.
 fn update<K>(map: &OwnedFd, key: &K, value: u32) -> io::Result<()> {
     let value = &raw const value;
     let arguments = UpdateArguments {
@@ -362,7 +362,7 @@ impl Attached {
         Ok(Self { _link: link, sockets, native })
     }
 
-    /// Has packets of a queue go to a socket.
+    /// Redirects packets of a queue to a socket.
     ///
     /// # Errors
     /// The system's.

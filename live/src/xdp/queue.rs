@@ -181,8 +181,8 @@ impl Queue {
         self.memory.bytes()
     }
 
-    /// Packets that the system has dropped since the queue was opened: frames, or the ring of those that came, were full,
-    /// or they were longer than frames.
+    /// Packets that the system has dropped since the queue was opened: no frame was free, the receive ring was full, or
+    /// they were longer than frames.
     pub(crate) fn dropped(&self) -> u32 {
         // SAFETY: all bits zero are counts.
         let mut counts: libc::xdp_statistics = unsafe { mem::zeroed() };
@@ -269,7 +269,7 @@ impl Queue {
         }
     }
 
-    /// Has the driver look for empty frames, and waits so long for packets.
+    /// Wakes the driver to look for empty frames, and waits up to `wait` for packets.
     fn poll(&self, wait: Duration) -> io::Result<libc::c_int> {
         let mut event =
             libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -284,7 +284,7 @@ impl Queue {
 fn socket() -> io::Result<OwnedFd> {
     // SAFETY: the call has no pointers.
     match unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) } {
-        // SAFETY: the descriptor is new, and nobody else has it.
+        // SAFETY: the descriptor is new and has no other owner.
         opened @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(opened) }),
         _ => Err(io::Error::last_os_error()),
     }

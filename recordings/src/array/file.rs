@@ -173,8 +173,7 @@ impl Field {
 }
 
 impl Array {
-    /// Reads an array file: a JSON object whose fields are those of this struct, and any others, which
-    /// are passed over.
+    /// Reads an array file: a JSON object with the fields of this struct; other fields are ignored.
     ///
     /// # Errors
     /// [`Error::Io`] when the file cannot be read; [`Error::File`] when it is no such object, or
@@ -305,7 +304,7 @@ impl Array {
     /// Frequencies of `channels` channels, hertz.
     ///
     /// # Errors
-    /// [`Error::File`] or [`Error::Invalid`] when the array does not say them, or those of another number.
+    /// [`Error::File`] or [`Error::Invalid`] when the array has none, or those of another number of channels.
     pub fn frequencies(&self, channels: usize) -> Result<Vec<f64>> {
         match &self.channels {
             None => Err(self.lacks(&[Field::Frequencies], "the channels")),
@@ -323,7 +322,7 @@ impl Array {
 
 impl Channels {
     /// `channels` channels side by side in a band of a centre and a width, hertz, the width negative where
-    /// they descend; [`None`] of what is no band.
+    /// they descend; [`None`] if they make no band.
     pub(crate) fn of_band(centre: f64, band: f64, channels: u64) -> Option<Self> {
         let width = band / channels as f64;
         let first = centre - (band - width) / 2.0;

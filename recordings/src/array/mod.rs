@@ -1,7 +1,7 @@
 //! Arrays and the sky: the array file, times, directions, and delays of inputs that change with time.
 //!
-//! The delay `d_i(t)` of input `i` is what is put in, in seconds: `x_i'(t) = x_i(t - d_i(t))`. An input that
-//! hears a source early has a positive delay. Those of a [`Geometric`] model make a source at its phase centre
+//! The delay `d_i(t)` of input `i` is inserted, in seconds: `x_i'(t) = x_i(t - d_i(t))`. An input that
+//! a wave reaches early has a positive delay. The delays of a [`Geometric`] model make a source at its phase centre
 //! arrive everywhere at once, as at the array's location; where Earth turns, so that delays change, the
 //! fringes stop.
 //!

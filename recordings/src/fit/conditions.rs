@@ -1,4 +1,4 @@
-//! A fit's model, and what is asked of its parameters.
+//! A fit's model, and the conditions on its parameters.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use super::model::Model;
 /// Structure parameter where none is given: length of the focus by its radius.
 const KAPPA: f64 = 5.0;
 
-/// A model, and what is asked of its parameters. Times are in seconds.
+/// A model, and the conditions on its parameters. Times are in seconds.
 ///
 /// `kappa` is fixed at 5 and `offset` at 1 unless they are given a start value, or `offset` is in the model.
 #[derive(Clone, Debug)]

@@ -19,7 +19,7 @@ const MOST: usize = 1 << 24;
 /// Blocks of a recording, at least, for uncertainties.
 pub const LEAST_BLOCKS: usize = 8;
 
-/// Part by which error bars may differ from those of the blocks and still be theirs.
+/// Relative difference up to which error bars count as computed from the blocks.
 const ALIKE: f64 = 0.1;
 
 /// Rounds of iterations, each as many as MPFIT's limit, after which a fit has not converged.
@@ -36,17 +36,17 @@ pub struct Measured {
     pub curve: Curve,
     /// Its values without each block, `[block][point]`; of no blocks where they are not known.
     pub without: Array2<f64>,
-    /// Recording that it is of: curves of one recording have the same blocks, those of different ones independent noise.
+    /// Number of its recording: curves of one recording have the same blocks, curves of different ones independent noise.
     pub recording: usize,
 }
 
 /// Origin of a fit's uncertainties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uncertainties {
-    /// Curvature of chi2, which takes the errors of points as independent of each other. Those of neighbouring lags of a
+    /// Curvature of chi2, which takes the errors of points as independent of each other. Errors of neighbouring lags of a
     /// measured curve are not: uncertainties are then too small, up to several times.
     Independent,
-    /// Scatter of fits without one block after the other, of at least so many blocks of each recording (the jackknife).
+    /// Scatter of fits without one block after the other (the jackknife); each recording has at least this many blocks.
     Blocks(usize),
     /// None are stated, for the reason that the sentence says.
     Unstated(String),
@@ -70,7 +70,7 @@ pub enum State {
     Free,
     /// Held at a value.
     Fixed,
-    /// Fitted, and stopped by a bound: it has no uncertainty, and those of others hold with it fixed there.
+    /// Fitted, and stopped by a bound: it has no uncertainty, and the others' uncertainties hold with it fixed there.
     AtBound,
 }
 
@@ -604,8 +604,8 @@ impl Whole {
     /// independent. `(B - 1) / (B - 3)` more, so that (estimate - truth) / uncertainty has a width of 1 although `B` blocks know
     /// their scatter only so well.
     ///
-    /// Bars that are those of the blocks are those of the other blocks in a fit without one: they are uncertain, too, and short
-    /// where the blocks agree by chance.
+    /// Error bars computed from the blocks are computed from the other blocks for a fit without one: they are uncertain, too,
+    /// and short where the blocks agree by chance.
     ///
     /// # Errors
     /// The reason why none can be stated: a fit without a block did not converge.

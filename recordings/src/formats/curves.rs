@@ -102,7 +102,7 @@ fn parted(rows: &Rows, names: &[String]) -> Vec<(String, Curve)> {
     (1..).zip(names).map(of).collect()
 }
 
-/// Names of so many curves that have none.
+/// Names for `curves` curves without names.
 fn counted(curves: usize) -> Vec<String> {
     match curves {
         1 => vec!["curve".to_owned()],
@@ -236,7 +236,7 @@ impl File<'_> {
         }
         let names = if headings.len() == curves { headings } else { counted(curves) };
         let mut curves = parted(&rows, &names);
-        // Those of channels that were not used.
+        // Drops curves of unused channels.
         curves.retain(|(_, curve)| curve.values.iter().any(|&g| g != 1.0));
         if let ([(_, curve)], Some(errors)) = (&mut curves[..], section("StandardDeviation")) {
             let errors = self.rows(errors + 1)?;

@@ -14,9 +14,10 @@
 //! - `FREQ` and `BW` are the centre and the width in megahertz of all channels, the width negative where they
 //!   descend.
 //! - `TSAMP` is the time from one sample to the next in microseconds.
-//! - `UTC_START` is the start to a second, `PICOSECONDS` what is above that.
-//! - Files of one recording say by `OBS_OFFSET`, in bytes since `UTC_START`, where they begin: what no file
-//!   holds is missing. By `OBS_OVERLAP` bytes neighbours overlap, which are read of the first of them. What `FILE_SIZE` says is what was asked for, not what there is.
+//! - `UTC_START` is the start to a second, `PICOSECONDS` the rest.
+//! - Files of one recording say by `OBS_OFFSET`, in bytes since `UTC_START`, where they begin: times that no file
+//!   holds are missing. Neighbours overlap by `OBS_OVERLAP` bytes, which are read from the first of them. `FILE_SIZE`
+//!   is the size that was asked for, not the file's.
 //!
 //! Source: PSRDADA Distributed Data Acquisition, W. van Straten and others; the headers of its programs. MeerKAT's heaps:
 //! issue 541 of baseband, and Van der Byl and others, JATIS 8, 011006 (2021).
@@ -103,8 +104,8 @@ struct Order {
 }
 
 impl Order {
-    /// Understands `order`, axes by their letters, the slowest first, of so many channels, antennas and polarisations;
-    /// the error is the reason alone.
+    /// Parses `order`, axes by their letters, the slowest first. `extents`: channels, antennas and polarisations; the
+    /// error is the reason alone.
     fn parse(order: &str, inner: Option<u64>, extents: [usize; 3]) -> Result<Self, String> {
         const LETTERS: [char; 4] = ['T', 'F', 'A', 'P'];
         let [channels, antennas, polarisations] = extents;
@@ -405,7 +406,7 @@ fn read_header(input: &mut Input) -> Result<Header> {
     Header::parse(&text).map_err(fault)
 }
 
-/// `HDR_SIZE` of a header that may be longer than what is there.
+/// `HDR_SIZE` of a header, which may be longer than `start`.
 fn header_size(start: &[u8]) -> Option<u64> {
     let text = String::from_utf8_lossy(start);
     let mut words = text.lines().map(str::split_whitespace);
@@ -576,7 +577,7 @@ impl<S> Dada<S> {
             let mut start = if silent { end.saturating_sub(overlap) } else { offset / step as u64 };
             let mut data = header.bytes;
             if start < end && end - start <= overlap {
-                // The file before it has them.
+                // The previous file has these times.
                 let shared = (end - start).min(times);
                 (start, times, data) =
                     (start + shared, times - shared, data + shared * step as u64);

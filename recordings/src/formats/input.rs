@@ -14,12 +14,12 @@ use corrust_host::{Error, Result};
 const PART_BYTES: usize = 4 << 20;
 const MOST_THREADS: usize = 8;
 
-/// A file, or what comes through a pipe.
+/// A file or a pipe.
 #[derive(Debug)]
 pub(super) struct Input {
     path: PathBuf,
     file: File,
-    /// Bytes of a file; what comes through a pipe ends when it ends.
+    /// Bytes of a file; [`None`] for a pipe.
     length: Option<u64>,
     /// First bytes, from `position` on, that have been looked at and not read.
     start: Vec<u8>,

@@ -8,7 +8,7 @@
 //! - A sample of two bits has its sign in the lower and its magnitude in the upper bit, one of one bit is
 //!   set where it is negative, as mark5access and baseband read them; both become VDIF's codes.
 //! - Neither bits nor channels stand in the header: the caller says them.
-//! - Days are counted modulo 1000: a recording goes on from day 999 to day 000.
+//! - Days are counted modulo 1000: day 000 follows day 999.
 //! - Recorders write the pattern `0x11223344` where data were lost.
 //!
 //! Source: Mark 5B User's Manual, Haystack Observatory, 2006; Mark 5 Memo 19.

@@ -108,8 +108,8 @@ pub enum AnyRecording {
     Channels(Box<dyn Recording>),
 }
 
-/// Opens files as one recording of what they hold: of NumPy arrays, those that can be raw voltages are; DADA
-/// is, and VDIF without an encoding.
+/// Opens files as one recording of channels or of raw voltages: DADA, Mark 5B, VDIF without an encoding, and NumPy
+/// arrays that can be are raw voltages.
 ///
 /// # Errors
 /// As for [`open`](open).
@@ -117,7 +117,7 @@ pub fn open_any<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<AnyReco
     let mut files = recognise(paths)?;
     let is_raw = match files.format {
         Format::Guppi => false,
-        // The number of axes and their type tell; what is of neither kind is no channels, too.
+        // By the number of axes and their type; an array of neither kind is refused as channels.
         Format::Npy => holds_raw(&mut files.inputs, options)?,
         // As for `open`: channels that are to be correlated as they are.
         Format::Vdif => options.encoding.is_none(),

@@ -33,8 +33,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Refuses what is said of recordings of other formats, or of raw voltages (`raw`) where there are channels, or of
-    /// channels where there are raw voltages: nothing would go by it.
+    /// Refuses options that would have no effect: of other formats, of raw voltages where there are channels, or of
+    /// channels where there are raw voltages (`raw`).
     pub(super) fn check(&self, path: &Path, format: Format, raw: bool) -> Result<()> {
         let refuse = |name: &str, value: &dyn std::fmt::Display, expected: &str| {
             let reason = format!("{name} {value} of {format}: expected it only of {expected}");

@@ -103,7 +103,7 @@ impl Header {
 pub struct Survey {
     /// Photons of each detector, as many as the largest number of a detector says.
     pub photons: Vec<u64>,
-    /// Events of detectors that the file lists as none of photons.
+    /// Events of detectors that the file lists as recording no photons.
     pub markers: u64,
     /// Units of time of the first event.
     pub first: u64,

@@ -2,7 +2,7 @@
 //!
 //! An [`Axis`] says which frame a header's second and number mean, and [`Filling`] puts frames of a stretch of times
 //! where they belong: of a frame that comes twice the first one counts, an invalid one gives way to a valid one, and
-//! what has not come is missing.
+//! frames that have not come are missing.
 
 use std::ops::Range;
 
@@ -119,7 +119,7 @@ pub struct Stamp {
 pub enum Validity {
     All,
     None,
-    /// Groups of so many channels, those of bit 0 first.
+    /// A bit for each group of `channels` channels, bit 0 for the first.
     Mask {
         mask: u64,
         channels: usize,

@@ -1,7 +1,7 @@
 //! VDIF's complex samples of 1 or 2 bits as words of bits.
 //!
-//! The lowest of its codes stands for the lowest level, so that a code's bits are those of the planes, the highest one
-//! first: of 1 bit -1 and 1, of 2 bits -3, -1, 1 and 3. A thread is an input, its channels are the recording's.
+//! VDIF's lowest code stands for the lowest level, so that a code's bits go to the planes as they are, the highest bit
+//! first: 1 bit is -1 or 1, 2 bits are -3, -1, 1 or 3. A thread is an input, its channels are the recording's.
 
 use std::{ops::Range, path::PathBuf};
 

@@ -84,7 +84,7 @@ impl Polyco {
     /// [`Error::Io`] and [`Error::File`].
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        // Of a pipe or a device nobody says how long it is.
+        // The length of a pipe or a device is unknown.
         let text = read_most(path, MOST_BYTES)?;
         let text = String::from_utf8_lossy(&text);
         let blocks = blocks(&text).map_err(|reason| Error::file(path, reason))?;

@@ -167,11 +167,11 @@ impl Writer {
     /// The kind of its records.
     const KIND: Kind = Kind::ALL[11];
 
-    /// Pulses of an overflow, and most overflows that one record tells of.
+    /// Pulses of an overflow, and most overflows of one record.
     const OVERFLOW: u64 = 1024;
     const MOST: u64 = 1023;
 
-    /// Starts a file of photons between laser pulses so many seconds apart, of microtimes in units of so many.
+    /// Starts a file of photons between laser pulses `period` seconds apart, of microtimes in units of `microtime` seconds.
     ///
     /// # Errors
     /// [`Error::Io`] when it cannot be written.

@@ -82,9 +82,9 @@ pub trait Recording<S = Shape>: Send {
         &[]
     }
 
-    /// Passes over the next `times` times (whole words of `b1` and `b2`), or all that are left, without reading them; what comes through a
-    /// pipe is read all the same, and of VDIF and Mark 5B up to 64 MiB before the time that comes next, where
-    /// its frames may stand if they are early.
+    /// Passes over the next `times` times (whole words of `b1` and `b2`), or all that are left, without reading them;
+    /// pipes are read all the same, and in VDIF and Mark 5B up to 64 MiB before the next time, where its frames may
+    /// stand if they are early.
     ///
     /// # Errors
     /// As for [`read_block`](Self::read_block).
@@ -110,13 +110,13 @@ pub struct Block {
     pub samples: HostBytes,
     /// Number of times.
     pub times: usize,
-    /// Missing samples, counted from the block's start. Of channelised voltages, ranges of times are
-    /// ascending and disjoint, and all channels and inputs are missing, but of those that
-    /// [`Flagged`](crate::run::Flagged) adds, of VDIF and of live streams; raw ones and words of bits are missing
-    /// input by input, and what their bytes hold is of no meaning.
+    /// Missing samples, counted from the block's start. Ranges of channelised voltages are ascending and disjoint in time,
+    /// with all channels and inputs missing, except in VDIF, live streams and ranges that
+    /// [`Flagged`](crate::run::Flagged) adds; raw samples and words of bits are missing input by input, and their bytes
+    /// have no meaning.
     pub missing: Vec<Missing>,
     /// Times that are missing before the block's first one and have no samples here: [`ReadAhead`](super::ReadAhead)
-    /// passes over gaps that are longer than a block, live streams over those of whole blocks.
+    /// passes over gaps that are longer than a block, live streams over gaps of whole blocks.
     pub gap: u64,
 }
 
@@ -149,7 +149,7 @@ impl Block {
         missing_within(&self.missing, range)
     }
 
-    /// The samples as a view, with what is missing.
+    /// The samples as a view, with the list of missing ones.
     ///
     /// # Panics
     /// When the block is not of this shape.
@@ -161,7 +161,7 @@ impl Block {
             .missing(&self.missing)
     }
 
-    /// The raw samples as a view, with what is missing.
+    /// The raw samples as a view, with the list of missing ones.
     ///
     /// # Panics
     /// When the block is not of this shape.
@@ -194,10 +194,10 @@ impl Block {
         Ok(())
     }
 
-    /// Fills times from `first` on with raw samples in host memory; what is missing of them is of no account here.
+    /// Fills times from `first` on with raw samples in host memory; their list of missing ones is ignored.
     ///
     /// # Panics
-    /// When the block is not of this shape, or has not so many times.
+    /// When the block is not of this shape, or has fewer times.
     pub fn put_raw(&mut self, shape: &RawShape, first: usize, samples: &RawSamples<'_>) {
         let RawShape { inputs, encoding, layout } = *shape;
         let Memory::Host(bytes) = samples.memory() else { panic!("samples in a GPU's memory") };
@@ -221,7 +221,7 @@ impl Block {
         }
     }
 
-    /// Makes room for counts of two bytes, all of them 0, and has them filled in.
+    /// Makes room for counts of two bytes, all of them 0, and calls `fill` on them.
     pub(crate) fn fill_counts(
         &mut self,
         shape: CountShape,
@@ -289,7 +289,7 @@ impl Block {
 /// Bytes that are passed over at once.
 const PASSED_BYTES: usize = 1 << 20;
 
-/// Reads the next `times` times, `step` bytes each, for nobody: of a pipe, or where nothing says where they end.
+/// Reads and discards the next `times` times, `step` bytes each: of a pipe, or where their end is unknown.
 pub(crate) fn read_past<S>(
     recording: &mut impl Recording<S>,
     mut times: u64,

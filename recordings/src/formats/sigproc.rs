@@ -10,9 +10,9 @@ use corrust_host::{Error, Result, partial::PartialFile};
 /// Type of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bits {
-    /// 0 to 255; what is beyond is clipped.
+    /// 0 to 255; values beyond are clipped.
     Eight,
-    /// 0 to 65535; what is beyond is clipped.
+    /// 0 to 65535; values beyond are clipped.
     Sixteen,
     /// IEEE single precision.
     ThirtyTwo,
@@ -164,7 +164,7 @@ impl Writer {
     }
 }
 
-/// Hours or degrees as SIGPROC has them: the digits of hours, minutes and seconds, `hhmmss.s`.
+/// Hours or degrees in SIGPROC's form: the digits of hours, minutes and seconds, `hhmmss.s`.
 fn packed(angle: f64) -> f64 {
     // Rounded here, so that no minute has 60 seconds.
     let units = (angle.abs() * 3600e6).round() as u64;

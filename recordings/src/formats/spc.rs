@@ -107,7 +107,7 @@ impl Words for Spc {
     }
 }
 
-/// Whether a file's name is that of photons of the modules.
+/// Whether a file has the name of an SPC recording.
 pub(super) fn is_spc(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("spc")) && path.is_file()
 }

@@ -1,7 +1,7 @@
 //! VDIF's complex samples of 4 and 8 bits as channels, a thread an input.
 //!
-//! Codes of 4 bits are those of `ci4-offset`, value + 8; of 8 bits value + 128, as [`Framer`](super::vdif::Framer) writes
-//! them.
+//! Codes of 4 bits are `ci4-offset`, value + 8; codes of 8 bits are value + 128, as [`Framer`](super::vdif::Framer)
+//! writes them.
 
 use std::{ops::Range, path::PathBuf};
 

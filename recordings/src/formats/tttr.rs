@@ -94,7 +94,7 @@ pub(crate) trait Words {
     fn microtime(word: u32) -> u32;
     /// Kind of a special record.
     fn event(word: u32) -> Event;
-    /// Units that have gone by before the time of a special record, besides those of overflows.
+    /// Units that elapsed before the time of a special record, besides overflows.
     #[inline(always)]
     fn before(_word: u32) -> u64 {
         0

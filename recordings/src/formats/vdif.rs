@@ -200,7 +200,7 @@ pub fn frame(bytes: &[u8]) -> Option<(Header, Cow<'_, [u8]>)> {
     Some((header, payload.into()))
 }
 
-/// When a reference epoch is, of so many half years from 2000 on.
+/// Start of a reference epoch, which counts half years from 2000 on.
 fn reference(epoch: u8) -> Timestamp {
     let (years, half) = (i16::from(epoch / 2), (epoch % 2) as i8);
     let epoch = civil::date(2000 + years, 1 + 6 * half, 1);
@@ -325,8 +325,8 @@ impl Framer {
     /// are of extended data version 1, which says the rate, where it is a whole number of kilohertz, or of version 0.
     ///
     /// # Errors
-    /// [`Error::Invalid`] of another encoding than VDIF's, more threads than 1024, a number of channels that is none, a
-    /// rate of which no frames are a whole number a second, or a start outside of 2000 to 2031 or where no frame begins.
+    /// [`Error::Invalid`] for another encoding than VDIF's, more than 1024 threads, a number of channels that VDIF cannot
+    /// hold, a rate without a whole number of frames a second, or a start outside of 2000 to 2031 or where no frame begins.
     pub fn new(
         threads: usize,
         channels: usize,
@@ -473,13 +473,13 @@ impl Framer {
         Ok(())
     }
 
-    /// Times that make no frame yet.
+    /// Number of times that do not fill a frame yet.
     pub fn rest(&self) -> usize {
         self.there.len()
     }
 }
 
-/// Packs values as codes of so many bits.
+/// Packs values as codes of `bits` bits.
 fn pack(bits: usize, values: &[u8], packed: &mut Vec<u8>) {
     if bits == 16 {
         let codes = values.as_chunks::<2>().0.iter();

@@ -31,14 +31,14 @@ pub struct PairCorrelation {
 }
 
 impl PairCorrelation {
-    /// Starts without frames, of which `frames` come at most, of so many rows and columns. With `lines`, the rows of each frame are scans of one line, one
-    /// after the other, otherwise frames are. `distance` columns lie between a pixel and its partner, to the right of it, or,
-    /// below 0, to the left; 0 correlates pixels with themselves. Lags are those of `groups` groups of `lags` each, in
-    /// frames or lines.
+    /// Starts without frames, of which at most `frames` come, of `height` rows and `width` columns. With `lines`, the rows
+    /// of each frame are scans of one line, one after the other, otherwise frames are. `distance` columns lie between a pixel
+    /// and its partner, to the right of it, or, below 0, to the left; 0 correlates pixels with themselves. Lags come in
+    /// `groups` groups of `lags` each, in frames or lines.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a distance that no two pixels have, more than a million pairs, more than 64 lags in a group that are
-    /// more than there are frames or lines, and groups or lags that cannot be computed; the device's own.
+    /// [`Error::Invalid`] for a distance that no two pixels have, more than a million pairs, more lags in a group than 64 and
+    /// than frames or lines, and groups or lags that cannot be computed; the device's own.
     pub fn new(
         [frames, height, width]: [usize; 3],
         distance: isize,

@@ -117,7 +117,7 @@ pub(super) struct Lists<'a, const MICRO: bool> {
 const GROWTH: usize = 1 << 12;
 
 impl<'a, const MICRO: bool> Lists<'a, MICRO> {
-    /// A stretch of instants, at most 2^32, of so many sensors, whose lists begin empty.
+    /// Empty lists of `sensors` sensors, for a stretch of at most 2^32 instants.
     pub fn new(arrived: &'a mut Arrived, sensors: usize, stretch: Stretch) -> Self {
         let Arrived { times, microtimes, .. } = arrived;
         times.resize_with(sensors, Vec::new);
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The quotient is that of a division, whatever the divisor.
+        /// The quotient equals a division's, whatever the divisor.
         #[test]
         fn photons_fall_into_their_instants(
             dwell in prop_oneof![1_u64..10, 1_u64..100_000, 1_u64 << 30..1 << 52],

@@ -59,7 +59,7 @@ fn convert(dtype: Dtype) -> Option<Convert> {
 /// The counts of a file.
 pub(super) struct Kept {
     reader: Reader,
-    /// Conversion of the elements; none of uint8 and uint16.
+    /// Conversion of the elements; [`None`] for uint8 and uint16.
     convert: Option<Convert>,
     shape: CountShape,
     instants: u64,

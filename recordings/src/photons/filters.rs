@@ -292,8 +292,8 @@ fn table_rows(
 }
 
 /// Weights of the photons of one channel, `[component][microtime]`, from its photons of each microtime and the patterns of
-/// the components, `[component][microtime]`. Patterns need not be normalised; weights are those of patterns that are, over
-/// the microtimes that have photons, and 0 at others.
+/// the components, `[component][microtime]`. Patterns need not be normalised: they are here, over the microtimes that have
+/// photons. Weights at other microtimes are 0.
 ///
 /// ```
 /// use corrust_recordings::photons::lifetime_weights;
@@ -411,8 +411,8 @@ impl Filters {
         self.weights.dim().1
     }
 
-    /// Weights of a stretch's photons: for each channel a list for each component, of as many weights as the channel has
-    /// photons, in the place of those that are in `weights`.
+    /// Replaces `weights` by the weights of a stretch's photons: for each channel a list for each component, of as many
+    /// weights as the channel has photons.
     pub fn weigh(&self, arrived: &Arrived, weights: &mut Vec<Vec<f64>>) {
         let (_, components, microtimes) = self.weights.dim();
         weights.resize_with(arrived.microtimes.len() * components, Vec::new);

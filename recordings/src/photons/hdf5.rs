@@ -14,7 +14,7 @@ use crate::formats::{
 /// Name of the dataset of counts.
 const NAME: &str = "data";
 
-/// The counts of a file: dataset `data` of uint8 or uint16, whose last axis is that of sensors. All axes before
+/// The counts of a file: dataset `data` of uint8 or uint16, whose last axis counts sensors. All axes before
 /// it (repetition, z, y, x, time) are time, the last of them the quickest.
 pub(super) struct Hdf5 {
     path: PathBuf,

@@ -95,8 +95,8 @@ pub struct Options {
     pub exclude: Vec<Range<f64>>,
     /// Bursts, which do not count; the files are read once more for them.
     pub bursts: Option<Bursts>,
-    /// Seconds of the file's clock at which the first instant begins; by default those of the first event. Photons before are
-    /// left out.
+    /// Seconds of the file's clock at which the first instant begins; by default the time of the first event. Photons before
+    /// are left out.
     pub start: Option<f64>,
     /// Seconds of a unit of arrival times in NumPy files, which do not say.
     pub unit: Option<f64>,
@@ -136,12 +136,12 @@ pub struct Counts {
     pub late: Arc<AtomicU64>,
 }
 
-/// A recording of counts, whose photons can be had one by one where it is of such.
+/// A recording of counts, whose photons can be read one by one if it has photons.
 pub trait Photons: Recording<CountShape> {
-    /// Photons of each sensor, at most; none of a recording of counts.
+    /// Most photons of each sensor; [`None`] for a recording of counts.
     fn photons(&self) -> Option<Vec<u64>>;
 
-    /// Microtimes of the photons; none where there are none, or of an unknown unit.
+    /// Microtimes of the photons; [`None`] without microtimes, or if their unit is unknown.
     fn microtimes(&self) -> Option<Microtimes>;
 
     /// Instants of about a million photons.
@@ -151,9 +151,9 @@ pub trait Photons: Recording<CountShape> {
         (stretch as u64).clamp(1, MOST_INSTANTS)
     }
 
-    /// Lists the photons of the next `instants` instants, of fewer at the end of the recording or beyond
-    /// [`MOST_INSTANTS`], in place of those that are listed, and returns how many
-    /// instants they are; 0 means that the recording has ended. Counts and times may be read in turns.
+    /// Replaces the lists of `arrived` by the photons of the next `instants` instants, and returns the number of instants:
+    /// fewer at the end of the recording or beyond [`MOST_INSTANTS`], 0 after the end. Reads of counts and of times may
+    /// alternate.
     ///
     /// # Errors
     /// As for [`read_block`](Recording::read_block); [`Error::Invalid`] for a recording of counts.
@@ -192,9 +192,9 @@ impl Arrived {
 /// Opens a file of photons or of counts, or files of arrival times, one for each channel.
 ///
 /// # Errors
-/// [`Error::File`] for a file that is none of these, or damaged; a dwell time shorter than a unit of time or
+/// [`Error::File`] for a file of another format, or a damaged one; a dwell time shorter than a unit of time or
 /// longer than the recording; a channel that has no photons; a gate that is empty, or beyond the sync period; a stretch to exclude that
-/// begins beyond the recording, or where nothing is left to count.
+/// begins beyond the recording, or that leaves nothing to count.
 /// [`Error::Invalid`] without a file, or when `options` do not suit it; [`Error::Io`] when it cannot be read.
 pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
     let paths: Vec<PathBuf> = paths.iter().map(|path| path.as_ref().to_owned()).collect();
@@ -330,7 +330,7 @@ impl Opening<'_> {
         self.counts(kept, sensors, false, windows)
     }
 
-    /// Counts of a source, of the instants within `windows` if there are any, without those that are excluded.
+    /// Counts of a source, of the instants within `windows` if there are any, without excluded ones.
     fn counts(
         &self,
         source: impl Source + 'static,
@@ -433,7 +433,7 @@ impl Opening<'_> {
         }
     }
 
-    /// Names of so many sensors.
+    /// Names of `count` sensors.
     fn numbered(&self, what: &str, count: usize) -> Result<Vec<String>> {
         if count > MOST_SENSORS {
             return self
@@ -457,7 +457,7 @@ fn dwell_units(path: &Path, seconds: f64, unit: f64) -> Result<u64> {
     Ok(units as u64)
 }
 
-/// First unit of time of a recording whose events take a span of its clock, and its whole instants of so many units.
+/// First unit of time of a recording whose events take a span of its clock, and its whole instants of `dwell` units.
 fn begin(
     path: &Path,
     span: Range<u64>,

@@ -64,7 +64,7 @@ enum Stop {
     Empty,
     /// The next photon is beyond the bins.
     Beyond,
-    /// A time before those of the two photons before.
+    /// A time before both previous photons.
     Backwards(u64),
     /// The count of an instant's sensor is full.
     Full(u64, usize),

@@ -1,4 +1,4 @@
-//! Stretches of a stream that count: between markers, outside what is excluded, without bursts.
+//! Stretches of a stream that are used: between markers, outside excluded stretches, without bursts.
 
 use std::ops::Range;
 
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// What is left are the instants of the windows that lie in none of the others.
+        /// The instants left are all instants of the windows that lie in none of the others.
         #[test]
         fn instants_are_those_of_a_list(
             cuts in prop::collection::btree_set(0_u64..60, 2..12),

@@ -8,7 +8,7 @@ use corrust_host::{
 
 use super::{run::Product, source::Piece};
 
-/// Beams of a recording whose inputs are the dishes of one polarisation after those of the other.
+/// Beams of a recording whose inputs are all dishes of one polarisation, then all of the other.
 pub struct BeamsOf<'a, Tell> {
     beamformer: Beamformer,
     beams: Beams,

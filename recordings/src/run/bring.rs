@@ -21,7 +21,7 @@ pub struct Bring<'a> {
 }
 
 impl<'a> Bring<'a> {
-    /// Brings samples of `source` to a GPU; those that are there already stay.
+    /// Copies samples of `source` to a GPU, unless they are there already.
     ///
     /// # Errors
     /// The device's own.

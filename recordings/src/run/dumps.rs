@@ -171,7 +171,7 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
         };
         while !self.integrator.is_over() {
             if !self.go_on(end)? {
-                // All of a stream whose length nobody knew is a dump, too.
+                // All times of a stream of unknown length are a dump, too.
                 let is_all = self.integrator.is_all();
                 if is_all {
                     self.integrator.dump_into(to)?;

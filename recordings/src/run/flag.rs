@@ -34,8 +34,8 @@ pub struct Flag<'a> {
 impl<'a> Flag<'a> {
     /// Judges the samples of a source on the GPU of a stage.
     ///
-    /// `tell` is given the sums of each stretch of times, and what is flagged, counted from its first time, before the samples
-    /// are handed on. All of a recording is judged, whatever is [wanted](Source::begin).
+    /// `tell` is given the sums of each stretch of times, and the flagged samples, counted from its first time, before the
+    /// samples are handed on. All of a recording is judged, whatever is [wanted](Source::begin).
     pub fn over(
         source: impl Source + 'a,
         stage: Stage,
@@ -54,7 +54,7 @@ impl<'a> Flag<'a> {
         }
     }
 
-    /// Tells of so many times of a gap, whole blocks, whose sums are of nothing.
+    /// Gives `tell` the zero sums of `gap` times of a gap, whole blocks.
     fn pass(&mut self, gap: u64) -> Result<()> {
         let (times, Shape { channels, inputs, .. }) =
             (self.stage.block_times(), *self.stage.shape());
@@ -65,7 +65,7 @@ impl<'a> Flag<'a> {
         Ok(())
     }
 
-    /// Fills a stretch: times of whole blocks of a gap before it, and its own; none of either at the end.
+    /// Fills a stretch. Returns the times of a gap before it, whole blocks, and its own times; both are 0 at the end.
     fn fill(&mut self) -> Result<(u64, usize)> {
         let (block, mut passed) = (self.stage.block_times(), 0);
         self.stage.begin()?;
@@ -251,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Samples, bytes and whether they are missing, and what was told of blocks.
+    /// Samples, as bytes and whether they are missing, and the reports on blocks.
     type Found = (Vec<(u8, bool)>, Vec<(Vec<i64>, usize)>, usize);
 
     fn found(mut source: impl Source, told: &Mutex<Vec<(Vec<i64>, usize)>>) -> Found {

@@ -16,7 +16,7 @@ use crate::{
 /// Fewest bytes that are read and judged at a time.
 const BLOCK_BYTES: usize = 1 << 26;
 
-/// Hears of what is found.
+/// Callback for the sums and flagged samples of a stretch of times.
 pub(super) type Tell = Box<dyn FnMut(&Sums, &[Missing]) -> Result<()> + Send>;
 
 /// A recording whose blocks of times are judged by their spectral kurtosis as they are read: flagged blocks are missing,
@@ -37,7 +37,7 @@ impl Flagged {
         Self { recording, kurtosis, judge, position: 0, end, tell: None }
     }
 
-    /// Calls `tell` with the sums of each stretch of times, and with what is flagged, counted from its first time, before
+    /// Calls `tell` with the sums and flagged samples of each stretch of times, counted from its first time, before
     /// the samples are handed on.
     #[must_use]
     pub fn tell(
@@ -54,7 +54,7 @@ impl Flagged {
         (BLOCK_BYTES / self.recording.shape().bytes_per_time()).max(1).next_multiple_of(times)
     }
 
-    /// Passes over a gap, whose blocks have sums of nothing.
+    /// Passes over a gap, whose blocks have zero sums.
     fn pass(&mut self, gap: u64, shape: &Shape) -> Result<()> {
         let (end, block_times) = (self.position + gap, self.kurtosis.block_times());
         while self.position < end {

@@ -11,9 +11,9 @@
 //! where `Phi` is a count of periods since an epoch, or TEMPO's polynomials. A sample is in the gate that its middle is
 //! in.
 //!
-//! Phases are made in f64 and kept in 64-bit fixed point. They are those of `Phi` at the first time of stretches of
-//! [`STRETCH`] seconds, which are counted from time 0, and go on from there by the frequency in the stretch's middle:
-//! numbers do not depend on how a stream is cut, nor on the device.
+//! Phases are computed in f64 and kept in 64-bit fixed point: `Phi` at the first time of stretches of [`STRETCH`]
+//! seconds, which are counted from time 0, and from there by the frequency in the stretch's middle. They do not depend
+//! on how a stream is cut, nor on the device.
 //!
 //! Source: Klages et al., "GPU Kernels for High-Speed 4-Bit Astrophysical Data Processing", section V (gating on periodic
 //! signals); K: Lorimer and Kramer, "Handbook of Pulsar Astronomy" (2005), section 4.1.1. TEMPO has 1 / 2.41e-4 =
@@ -157,7 +157,7 @@ impl Folding {
     }
 
     /// Channels are late by the dispersion of `measure` pc / cm^3, against the frequency `reference`, infinite or in
-    /// hertz as are those of the `channels`. Of a polyco's reference see [`Polyco::frequency`].
+    /// hertz, as `channels` are. For a polyco's reference see [`Polyco::frequency`].
     ///
     /// # Errors
     /// [`Error::Invalid`] for a measure beyond +-10^5 pc / cm^3, frequencies that are not positive, or delays of more than

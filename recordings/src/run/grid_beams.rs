@@ -11,7 +11,7 @@ use super::{
 /// Most bytes of zeros that stand for a long gap at a time.
 const SILENCE_BYTES: usize = 1 << 24;
 
-/// Powers of beams on a grid, of a recording whose inputs are the dishes of one polarisation after those of the other.
+/// Powers of beams on a grid, of a recording whose inputs are all dishes of one polarisation, then all of the other.
 /// Times that do not fill a last block are left out.
 pub struct GridBeamsOf<Tell> {
     plan: GridBeamformer,
@@ -20,7 +20,7 @@ pub struct GridBeamsOf<Tell> {
 }
 
 impl<Tell: FnMut(&GridBeams) -> Result<()>> GridBeamsOf<Tell> {
-    /// Beams of a plan; `tell` is given those of each piece.
+    /// Beams of a plan; `tell` is given the beams of each piece.
     pub fn new(plan: GridBeamformer, tell: Tell) -> Self {
         Self { plan, silence: Vec::new(), tell }
     }

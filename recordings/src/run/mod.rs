@@ -1,8 +1,8 @@
 //! A stream through plans: the one loop that reads, feeds and counts.
 //!
-//! A [`Source`] hands out samples piece by piece: a [`Reader`] those of any [`Recording`](crate::formats::Recording), which it
-//! reads ahead, passing over long gaps. Steps stand over a source and are one: [`Channelise`] makes spectra of raw
-//! voltages, [`Flag`] judges samples on a GPU, [`Bring`] brings them there once. A [`Run`] makes [`Product`]s of a source;
+//! A [`Source`] hands out samples piece by piece: a [`Reader`] reads any [`Recording`](crate::formats::Recording) ahead,
+//! passing over long gaps. A step wraps a source and is one: [`Channelise`] makes spectra of raw voltages, [`Flag`] judges
+//! samples on a GPU, [`Bring`] copies them there once. A [`Run`] makes [`Product`]s of a source;
 //! [`Dumps`] is an iterator of one, the visibilities.
 
 pub(crate) mod beams;

@@ -115,7 +115,7 @@ impl<'a, S: Recorded> Run<'a, S> {
         self.running.push(Running { name, product, took: Duration::ZERO });
     }
 
-    /// Makes all products. One that fails ends alone: `tell` hears of it at once, and it is returned at the end.
+    /// Makes all products. One that fails ends alone: `tell` gets its error at once, which is also returned at the end.
     ///
     /// # Errors
     /// As for [`Source::advance`] and [`Product::begin`]; [`Error::Invalid`] without a product.

@@ -39,7 +39,7 @@ pub struct Piece<View> {
     pub start: u64,
     /// How many they are.
     pub times: u64,
-    /// The samples, with what is missing, in the memory of a GPU if they were made or [brought](crate::run::Bring) there;
+    /// The samples and the missing ones, in the memory of a GPU if they were made or [brought](crate::run::Bring) there;
     /// [`None`] within a long gap: all are missing, and nothing is to be computed.
     pub samples: Option<View>,
     /// The same in host memory, where they are there.
@@ -87,20 +87,20 @@ pub trait Source<S: Recorded = Shape>: Send {
     /// Facts of the stream.
     fn head(&self) -> &Head<S>;
 
-    /// Tells what is wanted before the first piece; without it, all times are.
+    /// Says before the first piece which times are wanted; by default all.
     fn begin(&mut self, wants: &Wants);
 
-    /// Goes on to the next piece, and returns whether there is one.
+    /// Advances to the next piece, and returns whether there is one.
     ///
     /// # Errors
     /// [`Error::Invalid`](corrust_host::Error::Invalid) when a recording ends before its last time; as for
     /// [`Recording::read_block`]; a step's own. Nothing comes after an error.
     fn advance(&mut self) -> Result<bool>;
 
-    /// The current piece, as often as it is asked for; none of its times before the first.
+    /// The current piece, as often as it is asked for; it has no times before the first.
     fn piece(&self) -> Piece<S::View<'_>>;
 
-    /// Samples of each input that an F-engine has clipped so far; none without one.
+    /// Samples of each input that an F-engine has clipped so far; empty without one.
     ///
     /// # Errors
     /// The device's own.
@@ -131,7 +131,7 @@ impl<S: Recorded, T: Source<S> + ?Sized> Source<S> for Box<T> {
     }
 }
 
-/// Samples of a gap, for what has to see some of it.
+/// Missing samples that stand for a gap.
 pub(super) struct Silence<S> {
     shape: S,
     block: Block,
@@ -142,7 +142,7 @@ impl<S: Recorded> Silence<S> {
         Self { shape, block: Block::new() }
     }
 
-    /// Makes room for so many times.
+    /// Makes room for `times` times.
     pub fn reserve(&mut self, times: usize) -> Result<()> {
         if self.block.times < times {
             self.block = self.shape.nothing(times)?;
@@ -150,7 +150,7 @@ impl<S: Recorded> Silence<S> {
         Ok(())
     }
 
-    /// The first `times` of those that there is room for, all missing.
+    /// The first `times` times, all missing.
     pub fn view(&self, times: usize) -> S::View<'_> {
         self.shape.view(&self.block, 0..times)
     }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Subchannels of a recording's channels, made as it is read: a time is a spectrum of them, whatever the plan that takes
-/// it. Times at the end that do not fill a spectrum are left out. Spectra are in `tcn`; those that touch samples before
+/// it. Times at the end that do not fill a spectrum are left out. Spectra are in `tcn`; spectra that touch samples before
 /// the first are missing.
 pub struct Upchannelised {
     recording: Box<dyn Recording>,
@@ -70,7 +70,7 @@ impl Recording for Upchannelised {
         self.recording.interval().map(|interval| interval * self.factor() as f64)
     }
 
-    /// Start of the first time, whose centre is that of the filter bank.
+    /// Start of the first time, which is centred on the filter bank's taps.
     fn start(&self) -> Option<Timestamp> {
         let reach = (self.plan.shape().taps - 1) as f64 / 2.0;
         later(self.recording.start()?, -reach * self.interval()?)

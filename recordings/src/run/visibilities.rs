@@ -100,7 +100,7 @@ impl<'a, C: BorrowMut<Correlator>> Integrator<'a, C> {
         self.correlator.borrow()
     }
 
-    /// Checks what was asked for of a stream, and returns the end of the last dump. The plan forgets what it has begun.
+    /// Checks integration and gates against a stream, resets the plan, and returns the end of the last dump.
     pub fn begin(&mut self, head: &Head) -> Result<u64> {
         let recorded = head.times.unwrap_or(u64::MAX);
         let integration = self.integration.unwrap_or(recorded);
@@ -184,7 +184,7 @@ impl<'a, C: BorrowMut<Correlator>> Integrator<'a, C> {
         self.dump.times == self.length
     }
 
-    /// Whether all of a stream whose length nobody knew is a dump, too.
+    /// Whether all times of a stream of unknown length are a dump, too.
     pub fn is_all(&self) -> bool {
         self.length == u64::MAX && self.dump.times > 0
     }
@@ -225,7 +225,7 @@ fn accumulate(
             folding.fill(first, times, numbers)?;
             let gates = folding.gates(numbers)?;
             plan.accumulate_gated(samples, gates)?;
-            // Gates of a period drop no time, those that repeat may.
+            // Gates of a period drop no time, repeating gates may.
             Ok(match gates.differ_by_channel() {
                 true => times as u64,
                 false => kept(gates.of(0)),
@@ -247,7 +247,7 @@ pub struct Visibilities<'a, Tell> {
 }
 
 impl<'a, Tell: FnMut(&Integration) -> Result<()>> Visibilities<'a, Tell> {
-    /// Dumps of `integration` times of `channels`, for a plan of so many; `tell` is given each. Times that do not
+    /// Dumps of `integration` times of `channels`, all channels of the plan; `tell` is given each dump. Times that do not
     /// fill the last one are left out; without an integration all times are one dump.
     pub fn new(
         correlator: Correlator,

@@ -86,7 +86,7 @@ pub struct Diffusion {
     pub molecules: f64,
     /// `tau_D`, in seconds.
     pub diffusion_time: f64,
-    /// `k`, the focus's length by its radius; none of molecules in a plane.
+    /// `k`, the focus's length by its radius; [`None`] for molecules in a plane.
     pub axial_ratio: Option<f64>,
     /// Photons a second of a molecule in the focus's centre.
     pub brightness: f64,
@@ -148,7 +148,7 @@ impl Diffusion {
     /// Checks that it can be simulated.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what is not above 0 (of the background: below it) or no number, more than 64
+    /// [`Error::Invalid`] for a value that is not above 0 (the background: below 0) or no number, more than 64
     /// detectors, more molecules or steps than can be counted, or more photons in a step than there is memory for.
     pub fn check(&self) -> Result<()> {
         let above = [
@@ -289,7 +289,7 @@ impl Diffusion {
         [side, side, side * along]
     }
 
-    /// Molecules in the box, of so many in the focus.
+    /// Molecules in the box, for `molecules` in the focus.
     fn number(&self, molecules: f64) -> f64 {
         let [x, y, z] = self.sides();
         let room = x * y * if self.axial_ratio.is_some() { z } else { 1.0 };
@@ -305,7 +305,7 @@ impl Diffusion {
     /// Makes the photons, in the order of time and a piece at a time; returns how many.
     ///
     /// # Errors
-    /// As for [`check`](Self::check); those of `take`, which ends it.
+    /// As for [`check`](Self::check); errors of `take`, which end it.
     pub fn photons(&self, mut take: impl FnMut(&[Photon]) -> Result<()>) -> Result<u64> {
         self.check()?;
         let sides = self.sides();

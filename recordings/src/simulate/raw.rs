@@ -92,7 +92,7 @@ pub struct RawSimulation {
     pub rate: f64,
     /// Hertz on the sky of what becomes DC.
     pub sky_frequency: f64,
-    /// How samples are stored: `i8`, `i16`, `f32`, `ci8`, `ci16` or `cf32` in NumPy files, or those of VDIF in its own.
+    /// Encoding of stored samples: `i8`, `i16`, `f32`, `ci8`, `ci16` or `cf32` in NumPy files, or VDIF's in its own files.
     pub encoding: RawEncoding,
     /// Order of the samples.
     pub layout: RawLayout,
@@ -137,7 +137,7 @@ pub struct Tone {
     pub pulses: Option<[f64; 2]>,
 }
 
-/// The level at which samples of so many bits are simulated, in their steps: clipping lies at two standard
+/// The level at which samples of `bits` bits are simulated, in their steps: clipping lies at two standard
 /// deviations for 2 bits, and 3/4 more for each further bit, so that few bits lose little and many leave
 /// room for interference.
 pub fn raw_level(bits: u32) -> f64 {
@@ -241,7 +241,7 @@ impl RawSimulation {
     /// Checks that the recording can be made.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what is 0, no number, out of range, or too large to be addressed.
+    /// [`Error::Invalid`] for a value that is 0, no number, out of range, or too large to be addressed.
     pub fn check(&self) -> Result<()> {
         let fault = |what: String| Err(Error::invalid(what));
         let Self { inputs, times, rate, sky_frequency, encoding, bits, noise, .. } = *self;
@@ -353,7 +353,7 @@ impl RawSimulation {
     /// Writes the recording to the file `path`, calling `progress` with the number of times made so far: NumPy's
     /// `[input][time]` (`nt`) or `[time][input]` (`tn`), complex samples with a last axis of 2, or VDIF, a thread for
     /// each input. Beside it, with the extension `json`, appears its description, which is an array file, and a file
-    /// of the delays that undo those of the first source.
+    /// of the delays that undo the first source's.
     ///
     /// # Errors
     /// [`Error::Invalid`] as for [`check`](Self::check), of VDIF as for [`vdif::Framer::new`], or for delays that
@@ -707,7 +707,7 @@ impl<'a> Synthesiser<'a> {
         planes
     }
 
-    /// Adds what an input hears of a source, from sample `first` on.
+    /// Adds a source's signal at one input, from sample `first` on.
     fn add_source(
         &self,
         source: &RawSource,
@@ -779,7 +779,7 @@ impl<'a> Synthesiser<'a> {
     fn store(&self, planes: &[Vec<f32>; 2], samples: &mut [u8]) {
         let scale = self.scale as f32;
         let limit = self.simulation.sample_bits().map(|bits| (1_u32 << (bits - 1)) as f32);
-        // But for those of four bits VDIF's levels lie half a step above the integers.
+        // VDIF's levels lie half a step above the integers, except with four bits.
         let above = match self.simulation.encoding {
             RawEncoding::Vdif { bits: 4, .. } => 0.0,
             RawEncoding::Vdif { .. } => 0.5,

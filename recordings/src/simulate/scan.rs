@@ -1,8 +1,8 @@
 //! Images of molecules that diffuse while a beam scans them.
 //!
-//! Molecules and focus are those of [`Diffusion`]; lengths are in units of the focus's radius. The beam stands for a dwell time in the
-//! middle of every pixel of a row, and begins the next row a line time later. The correlation of a frame with itself shifted is the
-//! model of `corrust::images::Rics`.
+//! Molecules and focus are as in [`Diffusion`]; lengths are in units of the focus's radius. The beam stands for a dwell time
+//! in the middle of every pixel of a row, and begins the next row a line time later. The correlation of a frame with itself
+//! shifted is the model of `corrust::images::Rics`.
 
 use std::path::Path;
 
@@ -107,7 +107,7 @@ impl Scan {
     /// Makes the frames one after the other, counts `[row][column]`; any number of threads make the same.
     ///
     /// # Errors
-    /// As for [`check`](Self::check); those of `take`, which ends it.
+    /// As for [`check`](Self::check); errors of `take`, which end it.
     pub fn frames(&self, mut take: impl FnMut(&[u16]) -> Result<()>) -> Result<()> {
         self.check()?;
         let sides = self.sides();

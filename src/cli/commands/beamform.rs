@@ -38,7 +38,7 @@ use crate::cli::terminal::say::{say, warn};
 /// Bytes of voltages that are read and beamformed at a time.
 const BLOCK_BYTES: usize = 1 << 26;
 
-/// Times of a block are a multiple of this, where there are so many.
+/// Times of a block are a multiple of this, or fewer.
 const GRAIN: usize = 64;
 
 /// Part of a sample by which VDIF's headers may be wrong before that is reported.
@@ -367,7 +367,7 @@ pub struct Place {
 }
 
 impl BeamOptions {
-    /// Whether the files say when their times are, or which polarisations they have, as those of NumPy do not.
+    /// Whether the files say when their times are, or which polarisations they have, unlike NumPy files.
     pub fn is_dated(&self) -> bool {
         self.is_by_beam() || ending(&self.output) == VDIF || self.address().is_some()
     }
@@ -397,7 +397,7 @@ impl BeamOptions {
         self.address().is_some() || self.heaps_to().is_some()
     }
 
-    /// Whether beams may be of any number of times, unlike those of NumPy files.
+    /// Whether beams may be of any number of times, unlike beams in NumPy files.
     pub fn is_endless(&self) -> bool {
         self.is_dated() || self.heaps_to().is_some()
     }
@@ -487,7 +487,7 @@ impl BeamOptions {
         Ok(chosen.iter().map(|&beam| (beam, name(beam))).collect())
     }
 
-    /// Those of `beams` beams that have files.
+    /// Numbers of the beams, out of `beams`, that have files.
     fn chosen(&self, beams: usize) -> Vec<usize> {
         match &self.chosen[..] {
             [] => (0..beams).collect(),
@@ -679,7 +679,7 @@ enum Samples {
     Heaps(Box<corrust::live::BeamSender>),
 }
 
-/// Addresses that heaps of so many beams and polarisations are sent to, one for each.
+/// Addresses that heaps are sent to, one for each beam and polarisation.
 #[cfg(feature = "serve")]
 fn addresses(
     output: &Path,
@@ -714,7 +714,7 @@ pub struct Ticks {
 }
 
 impl Ticks {
-    /// Timestamps that begin with 0, twice the channels apart, as `corrust send` has them.
+    /// Timestamps that begin with 0, twice the channels apart, as `corrust send` sends them.
     pub fn of(channels: usize) -> Self {
         Self { first: 0, step: (channels as u64).saturating_mul(2) }
     }
@@ -780,7 +780,7 @@ impl Samples {
         }
     }
 
-    /// VDIF of beams of so many times, or frames that are sent; and how many times come before the first frame.
+    /// VDIF of beams of `times` times, or frames that are sent; and the number of times before the first frame.
     fn frames(
         options: &BeamOptions,
         shape: &Shape,
@@ -854,8 +854,8 @@ impl Samples {
 }
 
 impl Outputs {
-    /// Files of beams of so many times; filterbank files, which have `names`, go by the array, heaps that are sent by the
-    /// timestamps.
+    /// Files of beams of `times` times. Filterbank files, which have `names`, are dated by the array, heaps that are sent by
+    /// the timestamps.
     pub fn create(
         options: &BeamOptions,
         shape: &Shape,
@@ -989,7 +989,7 @@ impl Outputs {
         }
     }
 
-    /// Finishes the files, of so many times, reports what is not in them, and returns the part of the samples that was
+    /// Finishes the files, of `times` times, reports times that they lack, and returns the part of the samples that was
     /// clipped.
     pub fn finish(self, times: u64) -> Result<f64> {
         let Self { samples, incoherent, counts, clipped, .. } = self;

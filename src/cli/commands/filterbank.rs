@@ -239,7 +239,7 @@ impl InputPowers {
         Ok(())
     }
 
-    /// Completes the file, reports what is not in it, and returns how many samples it has.
+    /// Completes the file, reports times that it lacks, and returns its number of samples.
     pub fn finish(self) -> Result<u64> {
         warn_of(std::slice::from_ref(&self.powers), self.times);
         let written = self.powers.written;
@@ -248,13 +248,13 @@ impl InputPowers {
     }
 }
 
-/// A file of powers, and those that are added to its next samples.
+/// A file of powers, and the powers that are added to its next samples.
 pub struct Powers {
     file: File,
     /// Sum of each channel; of Stokes parameters `[parameter][channel]`.
     pub sums: Vec<f64>,
     channels: usize,
-    /// Times that are added so far, of those of a sample.
+    /// Number of a sample's times that are added so far.
     added: u64,
     step: u64,
     scale: f64,

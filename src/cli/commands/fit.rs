@@ -239,7 +239,7 @@ impl Args {
         ])
     }
 
-    /// The model with what is asked of its parameters.
+    /// The model with the conditions on its parameters.
     fn fit(&self) -> Result<Fit> {
         let mut fit = Fit::new(Model {
             plane: self.model == Space::Plane,

@@ -177,7 +177,7 @@ impl Output {
         }
     }
 
-    /// Completes the file of a recording of so many times.
+    /// Completes the file of a recording of `times` times.
     pub fn finish(self, times: u64, block_times: usize) -> Result<()> {
         let left = times % block_times as u64;
         match self {

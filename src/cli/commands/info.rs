@@ -102,7 +102,7 @@ struct Gap {
     inputs: usize,
 }
 
-/// Gaps of a recording, and those that may go on in the next block.
+/// Gaps of a recording, and gaps that may continue in the next block.
 #[derive(Debug, Default)]
 struct Gaps {
     done: Vec<Gap>,
@@ -556,7 +556,7 @@ impl Info {
             let level = |level: &Option<[f32; 2]>| match level {
                 None => "-".to_owned(),
                 Some([re, _]) if !self.complex => re.to_string(),
-                // A number that is none has no sign of its own.
+                // A NaN has no sign of its own.
                 Some([re, im]) if im.is_nan() => format!("{re}+NaNj"),
                 Some([re, im]) => format!("{re}{im:+}j"),
             };

@@ -16,11 +16,10 @@ use crate::cli::terminal::say::say;
 
 /// Estimate how many GPUs an array needs, and name the limit that binds them
 ///
-/// Channels are shared out over the GPUs. Rates are those of a record of `corrust bench --json`, or are predicted
-/// (`--gpu`); between sizes
-/// that were measured they are interpolated. Samples come over the network and PCIe while the GPU computes, so
-/// that the slowest of the three counts; correlation and F-engine run one after the other on the GPU, so that theirs
-/// add up.
+/// Channels are divided among the GPUs. Rates come from a record of `corrust bench --json`, interpolated between
+/// measured sizes, or are predicted (`--gpu`). Samples come over the network and PCIe while the GPU computes, so
+/// that the slowest of the three counts; correlation and F-engine run one after the other on the GPU, so that their
+/// times add up.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, mut_group("Raw", |group| group.requires("channelise")))]
 pub struct Args {
@@ -101,7 +100,7 @@ impl Load {
 }
 
 impl Args {
-    /// Says what is needed.
+    /// Prints the estimate.
     pub fn run(self) -> Result<()> {
         if self.inputs == 0 {
             return Err(Error::invalid("--inputs 0: expected at least 1"));
@@ -273,7 +272,7 @@ const F_ENGINE: &str = "F-engine";
 const NETWORK: &str = "network";
 const PCIE: &str = "PCIe";
 
-/// Operations a second of a correlation of so many inputs, and what binds it there. Between two sizes the rate
+/// Operations a second of a correlation of `inputs` inputs, and the limit that binds it. Between two sizes the rate
 /// follows the logarithm of the size; below the least one it falls with it, as memory binds there; above the
 /// largest it stays.
 fn interpolated<'a>(rows: impl Iterator<Item = &'a Row>, inputs: usize) -> Option<(f64, String)> {

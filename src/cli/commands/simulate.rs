@@ -180,7 +180,7 @@ struct DiffusionArgs {
     /// Length of the recording
     #[arg(long, value_name = "TIME", default_value = "10s", requires = "diffusion")]
     duration: Seconds,
-    /// Images of a scanned field of so many rows and columns, as 64x64, instead of photons: uint16 [frame][row][column]
+    /// Size of images of a scanned field, as 64x64, to simulate instead of photons: uint16 [frame][row][column]
     #[arg(long, value_name = "ROWSxCOLUMNS", requires = "diffusion", conflicts_with_all = ["detectors", "duration", "second", "lifetime"],
           value_parser = size)]
     scan: Option<(usize, usize)>,

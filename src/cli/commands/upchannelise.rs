@@ -202,7 +202,7 @@ impl Args {
     }
 }
 
-/// Counts of what was made.
+/// Totals of the run.
 #[derive(Default)]
 struct Sums {
     spectra: u64,

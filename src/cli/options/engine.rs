@@ -358,7 +358,7 @@ impl Engine {
     }
 }
 
-/// Returns the first of several start times of the recording `path`; reports those that differ from it by more than a
+/// Returns the first of several start times of the recording `path`; reports others that differ from it by more than a
 /// sample.
 fn start(said: [(Option<Timestamp>, &str); 3], (sample, path): (f64, &Path)) -> Option<Timestamp> {
     let mut said = said.into_iter().filter_map(|(start, whose)| Some((start?, whose)));
@@ -374,8 +374,8 @@ fn start(said: [(Option<Timestamp>, &str); 3], (sample, path): (f64, &Path)) -> 
     Some(start)
 }
 
-/// Reports the input that is clipped too often, if any, among `spectra` spectra of so many `channels`, and the
-/// `options` that keep it from that. Returns the percentage of all samples that were clipped.
+/// Reports the input that is clipped most, if too often, among `spectra` spectra of `channels` channels, and the
+/// `options` that prevent it. Returns the percentage of all samples that were clipped.
 pub fn warn_of_clipped(clipped: &[u64], channels: usize, spectra: u64, options: &str) -> f64 {
     let of_each = spectra.saturating_mul(channels as u64).max(1) as f64;
     let worst = clipped.iter().enumerate().max_by_key(|(_, count)| **count);
@@ -415,7 +415,7 @@ pub fn numbers(path: &Path) -> Result<Vec<f64>> {
     }
 }
 
-/// The gains of a file, `rows` of so many.
+/// The gains of a file, `rows` by `columns`.
 pub fn read_gains(path: &Path, rows: usize, columns: usize) -> Result<Vec<Complex<f32>>> {
     let mut reader = Reader::open(path)?;
     reader.expect(Dtype::Complex64, &["N", "C"])?;

@@ -94,8 +94,8 @@ impl Flagging {
         Self { sk_real: sk_real.collect(), ..self.clone() }
     }
 
-    /// What judges samples of a shape, of whose channels' noise some is known, as
-    /// [`Recording::circularity`] has it.
+    /// Judge of samples of a shape, given the `circularity` of the channels' noise, as of
+    /// [`Recording::circularity`].
     pub fn judge(&self, shape: &Shape, circularity: &[f64]) -> Result<Judge> {
         let judge = Judge::new(shape.encoding, self.false_alarm.unwrap_or(FALSE_ALARM))?;
         let judge = if self.sk_full_range { judge.full_range() } else { judge };
@@ -113,7 +113,7 @@ impl Flagging {
         judge.circularity(&circularity)
     }
 
-    /// A recording, read about `at_once` times at a time; what is flagged is missing, if anything is to be. It is judged in
+    /// A recording, read about `at_once` times at a time; flagged samples are missing, if flagging is on. It is judged in
     /// the memory of the only GPU, where the samples are then, else as it is read, on the first GPU or the CPU.
     pub fn over(
         &self,
@@ -156,7 +156,7 @@ impl Flagging {
         Ok((Box::new(Flag::over(source, stage, tell)), Some(judged)))
     }
 
-    /// Files of what is found.
+    /// Files of sums and flags.
     fn tables(&self, shape: &Shape) -> Result<Judged> {
         Ok(Judged { tables: Arc::new(Mutex::new(Tables::create(self, shape)?)) })
     }
@@ -176,7 +176,7 @@ impl Judged {
         }
     }
 
-    /// Samples that were judged, and those that were lost before and flagged.
+    /// Numbers of samples that were judged, lost before, and flagged.
     pub fn samples(&self) -> Judgement {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner).samples
     }

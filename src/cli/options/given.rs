@@ -18,7 +18,7 @@ pub fn note(command: &Command, matches: &ArgMatches) {
     let mut level = Some((command, matches));
     while let Some((command, matches)) = level {
         let named = command.get_arguments().filter(|option| {
-            // A command does not know those that stand for all commands, and they always apply.
+            // A command does not know global options, and they always apply.
             let id = option.get_id().as_str();
             matches.try_contains_id(id).is_ok()
                 && matches.value_source(id) == Some(ValueSource::CommandLine)

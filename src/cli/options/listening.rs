@@ -32,7 +32,7 @@ pub fn waiting(chunk_bytes: usize) -> usize {
     (WAITING_BYTES / chunk_bytes.max(1)).clamp(fewest, most)
 }
 
-/// Sockets, and what comes to them.
+/// Sockets, and the stream that they receive.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub struct Listening {
@@ -54,7 +54,7 @@ pub struct Listening {
     /// Cores that the sockets' threads run on, in turns, as 2-5 or 2,4 [default: any]
     #[arg(long, value_name = "CORES")]
     pub cores: Option<Cores>,
-    /// Bytes of packets that the system keeps for each socket, if it allows so many
+    /// Bytes of packets that the system buffers for each socket, as far as it allows
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     pub buffer: usize,
     /// Number of F-engines, numbered from 0
@@ -94,7 +94,7 @@ pub struct Incoming<C = Chunk> {
 const VDIF_SYNC: &str = "2000-01-01";
 
 impl Listening {
-    /// Opens the sockets: those of addresses, then those of an interface's queues.
+    /// Opens the sockets: first for addresses, then for an interface's queues.
     pub fn open(&self) -> Result<Vec<Socket>> {
         let mut sockets = Vec::new();
         for address in self.listen.iter().flat_map(Endpoints::iter) {
@@ -174,7 +174,7 @@ impl Listening {
         Ok(Incoming { receiver, chunks: (spent, passed) })
     }
 
-    /// Has a receiver's threads run on some cores, if they are given.
+    /// Pins a receiver's threads to the given cores, if any.
     pub fn pin(&self, receiver: Receiver) -> Result<Receiver> {
         match &self.cores {
             Some(Cores(cores)) => receiver.pin(cores).map(|()| receiver),

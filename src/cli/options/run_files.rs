@@ -66,7 +66,7 @@ struct Output<'a> {
     path: &'a Path,
     /// Endings that its name may have; none where any will do.
     endings: &'static [&'static str],
-    /// Whether the run keeps what is in it, apart from its own part.
+    /// Whether the run keeps the file's contents, apart from its own part.
     updated: bool,
 }
 

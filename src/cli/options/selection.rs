@@ -68,7 +68,7 @@ impl Selection {
         [&self.gates, &self.gate_polyco, &self.shifts].into_iter().flatten()
     }
 
-    /// Whether gates are those of a period.
+    /// Whether gates follow a period.
     pub fn folds(&self) -> bool {
         self.gate_period.is_some() || self.gate_polyco.is_some()
     }

@@ -45,7 +45,7 @@ const RATE: f64 = 1e6;
 const WINDOW: usize = 4;
 const WINDOW_HEAPS: usize = 16;
 
-/// Bytes of a chunk, where a heap of every F-engine is not more: so many are correlated at a time.
+/// Bytes of a chunk, which is correlated at once; more where a heap of every F-engine is.
 const CHUNK_BYTES: usize = 16 << 20;
 
 impl Stream {
@@ -85,7 +85,7 @@ impl Stream {
     }
 }
 
-/// Slots of a chunk, and chunks that are open: for slots of so many bytes and times, and dumps of so many.
+/// Slots of a chunk, and chunks that are open, for slots of `bytes` bytes and `slot_times` times, and dumps of `times`.
 fn chunks(bytes: usize, slot_times: usize, times: u64) -> (usize, usize) {
     // Dumps are late by as many chunks as are open.
     let most = (times / (2 * WINDOW * slot_times) as u64).max(1);
@@ -94,7 +94,7 @@ fn chunks(bytes: usize, slot_times: usize, times: u64) -> (usize, usize) {
     (slots, open_chunks(slots))
 }
 
-/// Chunks of so many slots that are open at a time.
+/// Number of chunks of `slots` slots that are open at a time.
 pub fn open_chunks(slots: usize) -> usize {
     // Sockets are not always looked after in the order in which packets come.
     WINDOW.max(WINDOW_HEAPS / slots.max(1))
@@ -213,8 +213,8 @@ impl Vdif {
     }
 }
 
-/// Has frames be in chunks for dumps of so many samples, `least` of them at least, and a multiple of `word`, a power of
-/// two.
+/// Sets the chunk length of `frames` for dumps of `times` samples: at least `least` samples, a multiple of `word`, a power
+/// of two.
 #[cfg(feature = "serve")]
 pub fn in_chunks(frames: &mut Frames, times: u64, least: usize, word: usize) {
     let of_frame = frames.frame_times();

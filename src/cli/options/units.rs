@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// Shortest and longest times that are taken, seconds: what is computed of them stays a number.
+/// Shortest and longest times that are accepted, seconds: numbers computed from them stay finite.
 const LEAST: f64 = 1e-18;
 const MOST: f64 = 1e18;
 

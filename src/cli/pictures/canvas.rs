@@ -26,7 +26,7 @@ pub enum Canvas<'a> {
 }
 
 impl<'a> Canvas<'a> {
-    /// A picture of lines, so many pixels wide and high, whose text goes to `text`.
+    /// A picture of lines, of that width and height in pixels, whose text goes to `text`.
     pub fn svg(text: &'a mut String, size: (u32, u32)) -> Self {
         register();
         Self::Svg(SVGBackend::with_string(text, size))
@@ -131,7 +131,7 @@ pub struct Pixels {
 }
 
 impl Pixels {
-    /// A white picture, so many pixels wide and high.
+    /// A white picture, of that width and height in pixels.
     pub fn new(size: (u32, u32)) -> Self {
         let points = (size.0 * FINE) as usize * (size.1 * FINE) as usize;
         Self { size, points: vec![[255; 3]; points] }

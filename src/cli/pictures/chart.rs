@@ -43,7 +43,7 @@ pub struct Look {
     pub lines: &'static str,
 }
 
-/// The colour of a line, another for each of so many.
+/// The colour of line `index` of `count`, which differ.
 fn line_colour(index: usize, count: usize) -> RGBColor {
     /// The yellow end is too light for a line on white.
     const END: f64 = 0.9;

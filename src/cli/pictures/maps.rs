@@ -27,7 +27,7 @@ pub struct Drawn {
     pub title: &'static str,
     /// Name of the numbers.
     pub unit: &'static str,
-    /// Numbers, `[row][column]`; those that are none are left grey.
+    /// Numbers, `[row][column]`; numbers that are not finite are grey.
     pub values: Array2<f64>,
     /// Whether lag 0 is in the middle.
     pub centred: bool,

@@ -55,7 +55,7 @@ pub fn visibilities(
     })
 }
 
-/// Draws to the file `path`, so many pixels wide and high.
+/// Draws to the file `path`, of that width and height in pixels.
 pub fn save(path: &Path, size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<()> {
     let drawn = || -> Drawn<Vec<u8>> {
         if ending(path) == "png" {
@@ -159,7 +159,7 @@ pub fn curves(path: &Path, curves: &[(String, Curve)], all: Range<f64>, what: &s
     })
 }
 
-/// Draws count rates, in bins of so many seconds, with the names of their sensors.
+/// Draws count rates, in bins of `bin` seconds, with the names of their sensors.
 pub fn rates(path: &Path, bin: f64, rates: &[(String, Vec<f64>)]) -> Result<()> {
     let length = rates.iter().map(|(_, rates)| rates.len()).max().unwrap_or(0).max(1);
     let highest = rates.iter().flat_map(|(_, rates)| rates).copied().fold(1.0, f64::max) / 1e3;
@@ -370,8 +370,8 @@ pub fn upwards(area: &Area<'_>, text: &str, at: (i32, i32)) -> Drawn {
     Ok(())
 }
 
-/// Phase against channel, a panel for each of some baselines with input 0: points for what was
-/// correlated, lines for what the sources explain.
+/// Phase against channel, a panel for each of some baselines with input 0: points for visibilities,
+/// lines for the model of the sources.
 fn phases(
     area: &Area<'_>,
     visibilities: ArrayView2<'_, Complex<f64>>,

@@ -8,10 +8,10 @@ pub const LOST: &str = "lost";
 pub const BEFORE: &str = "before the start";
 /// Samples that never came, and those beyond the recording's ends, which delays ask for.
 pub const LOST_OR_BEYOND: &str = "lost, or beyond the recording's ends for delays";
-/// Samples of blocks that are no noise.
+/// Samples flagged as RFI.
 pub const FLAGGED: &str = "flagged";
 
-/// The fraction of `all` samples that is missing, and those of its causes, as in "2.1 % of the samples are missing (1.7 %
+/// The fraction of `all` samples that is missing, and its parts by cause, as in "2.1 % of the samples are missing (1.7 %
 /// flagged, 0.4 % lost)".
 pub fn fractions(all: f64, causes: &[(&str, f64)]) -> String {
     let percent = |samples: f64| {

@@ -12,12 +12,12 @@ use corrust::correlate::Shape;
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar of `times` times of `shape`; `verb` says what is done with them.
+    /// A bar of `times` times of `shape`; `verb` names the work.
     pub fn new(verb: &'static str, shape: &Shape, times: u64) -> Self {
         Self::over(verb, (shape.inputs * shape.channels) as f64, times)
     }
 
-    /// A bar of `times` times of so many samples each.
+    /// A bar of `times` times of `samples` samples each.
     pub fn over(verb: &'static str, samples: f64, times: u64) -> Self {
         let width = Term::stderr().size().1;
         let style = ProgressStyle::with_template(template(width.into()))
@@ -29,7 +29,7 @@ impl Progress {
         Self(ProgressBar::new(times).with_style(style).with_message(verb))
     }
 
-    /// Shows that so many times are done.
+    /// Shows that `times` times are done.
     pub fn set(&self, times: u64) {
         self.0.set_position(times);
     }

@@ -71,8 +71,8 @@ impl Cursor {
         Ok(&mut self.buffer[(at - self.start) as usize..])
     }
 
-    /// The next frame that is not marked invalid: its file, its place and what it says; its bytes are those that
-    /// [`frame`](Self::frame) gives. [`None`] after the last one.
+    /// The next frame that is not marked invalid: its file, its place and its header's facts; [`frame`](Self::frame)
+    /// returns its bytes. [`None`] after the last one.
     pub(super) fn next(
         &mut self,
         files: &mut Files,

@@ -279,8 +279,7 @@ impl<F: Framing> Frames<F> {
         Ok((thread, index as u64))
     }
 
-    /// Goes on in a sequence to the frame `frame`, without reading what is further before it than frames that
-    /// come early stand.
+    /// Advances a sequence to the frame `frame`, without reading further before it than early frames may stand.
     fn pass(&mut self, sequence: usize, frame: u64) -> Result<()> {
         let Sequence { cursor, early, .. } = &mut self.sequences[sequence];
         early.retain(|place| place.index >= frame);

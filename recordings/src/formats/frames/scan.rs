@@ -152,7 +152,7 @@ pub(super) fn scan(
     Ok(Some(scan))
 }
 
-/// Files in order of time, those that are of the same time side by side; and all files in order of time.
+/// Sequences in order of time, with files of the same time side by side; and all files in order of time.
 pub(super) fn sequences(scans: &[Scan], threads: &[u16]) -> (Vec<Sequence>, Vec<usize>) {
     let mut order: Vec<usize> = (0..scans.len()).collect();
     order.sort_by_key(|&file| scans[file].first);

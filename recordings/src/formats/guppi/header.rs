@@ -180,7 +180,7 @@ impl Header {
         })
     }
 
-    /// Bytes of a sample as it is read; those of 2 bits become 8.
+    /// Bytes of a sample as it is read; parts of 2 bits become 8 bits.
     pub(super) fn sample(&self) -> u64 {
         match self.bits {
             2 => 2,

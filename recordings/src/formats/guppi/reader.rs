@@ -95,7 +95,7 @@ impl<S> Guppi<S> {
     ) -> Result<Self> {
         let first = paths.first().ok_or_else(|| Error::invalid("no input file: expected 1"))?;
         let mut scan = Blocks::new(paths, options.keep_going);
-        // Times of the recording, and those that blocks hold.
+        // Times of the recording, and times that blocks hold.
         let (mut times, mut held) = (0, 0);
         let mut gaps: Vec<Range<u64>> = Vec::new();
         // The longest gap, and the block after it.

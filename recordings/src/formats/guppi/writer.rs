@@ -7,7 +7,7 @@ use corrust_host::{Encoding, Error, Result, partial::PartialFile};
 use super::header::CARD;
 use crate::array::time::{Timestamp, UNIX_DAY};
 
-/// Most bytes of data of a block, but for those of a single time.
+/// Most bytes of data of a block; a single time may have more.
 const BLOCK_BYTES: usize = 1 << 24;
 
 /// Facts of a recording that its headers tell.
@@ -31,7 +31,7 @@ pub struct Description {
     pub polarisations: usize,
     /// Encoding of a sample: `ci8` or `ci4`.
     pub encoding: Encoding,
-    /// Number of times, `u64::MAX` where nobody knows: blocks are as long as each other but for the last.
+    /// Number of times, `u64::MAX` if unknown: all blocks but the last are equally long.
     pub times: u64,
 }
 
@@ -193,7 +193,7 @@ impl Writer {
 }
 
 impl Description {
-    /// Cards that all blocks share, of samples of so many bits a part and bytes a time.
+    /// Cards that all blocks share, for samples of `bits` bits a part and `step` bytes a time.
     fn cards(&self, bits: usize, step: usize) -> Result<String> {
         let since = self.start.as_second() + UNIX_DAY * 86_400;
         let day = u64::try_from(since.div_euclid(86_400)).map_err(|_| {

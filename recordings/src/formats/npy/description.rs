@@ -104,7 +104,7 @@ impl Description {
         ))
     }
 
-    /// Lengths of the axes of an array of so many words.
+    /// Lengths of the axes of an array of `words` words.
     pub fn axes_of_words(shape: &Shape, words: usize) -> Vec<usize> {
         let (planes, bytes) = (shape.encoding.planes(), shape.encoding.bytes());
         let mut axes = vec![shape.channels, shape.inputs, planes, words, bytes];
@@ -114,7 +114,7 @@ impl Description {
         axes
     }
 
-    /// Times that the last of `length` words lacks, and what is missing; the error is the reason alone.
+    /// Times that the last of `length` words lacks, and the missing samples; the error is the reason alone.
     pub(super) fn words(
         &self,
         shape: &Shape,

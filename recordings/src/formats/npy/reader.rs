@@ -32,7 +32,7 @@ impl Reader {
         Self::of(Input::open(path)?)
     }
 
-    /// [`open`](Self::open) of what is open.
+    /// [`open`](Self::open) for an open input.
     pub(super) fn of(mut input: Input) -> Result<Self> {
         let bytes = read_header(&mut input)?;
         let path = input.path();

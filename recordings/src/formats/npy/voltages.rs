@@ -69,7 +69,7 @@ impl Arrays<Shape> {
         Self::of(paths.iter().map(Input::open).collect::<Result<_>>()?, options)
     }
 
-    /// [`open`](Self::open) of what is open.
+    /// [`open`](Self::open) for open inputs.
     pub(in crate::formats) fn of(inputs: Vec<Input>, options: Options) -> Result<Self> {
         let paths: Vec<PathBuf> = inputs.iter().map(|input| input.path().to_owned()).collect();
         let mut files = Vec::with_capacity(paths.len());
@@ -197,7 +197,7 @@ pub(super) fn rows(shape: &Shape) -> (usize, usize) {
 }
 
 impl Arrays<RawShape> {
-    /// Opens what is open as one recording.
+    /// Reads open inputs as one recording.
     ///
     /// # Errors
     /// As for [`open_raw`](super::open_raw).

@@ -30,7 +30,7 @@ impl Writer {
     /// other; their number becomes the length of the first axis.
     ///
     /// # Errors
-    /// [`Error::File`] when the name ends as those of another format do; [`Error::Io`] when the destination's folder does not
+    /// [`Error::File`] when the name has another format's ending; [`Error::Io`] when the destination's folder does not
     /// exist or cannot be written to.
     pub fn appending(path: impl AsRef<Path>, dtype: Dtype, entry: &[usize]) -> Result<Self> {
         let shape = [&[0], entry].concat();
@@ -40,7 +40,7 @@ impl Writer {
     /// Starts an array of a known shape, whose elements are [written](Self::write_at) in any order.
     ///
     /// # Errors
-    /// [`Error::File`] when the name ends as those of another format do; [`Error::Io`] when the destination's folder does not
+    /// [`Error::File`] when the name has another format's ending; [`Error::Io`] when the destination's folder does not
     /// exist, cannot be written to, or cannot hold a file of this size.
     pub fn with_shape(path: impl AsRef<Path>, dtype: Dtype, shape: &[usize]) -> Result<Self> {
         let path = path.as_ref();
@@ -104,7 +104,7 @@ impl Writer {
     /// [`Error::Io`] when the file cannot be completed or renamed; nothing is left of it then.
     ///
     /// # Panics
-    /// When what was [appended](Self::append) is not a whole number of entries.
+    /// When the [appended](Self::append) bytes are not a whole number of entries.
     pub fn finish(mut self) -> Result<()> {
         if self.grows {
             assert!(self.appended.is_multiple_of(self.entry_bytes().max(1)), "part of an entry");

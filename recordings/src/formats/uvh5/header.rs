@@ -202,13 +202,13 @@ pub(super) struct Columns {
 /// Bytes of visibilities that are written at a time, and that a chunk of them holds.
 pub(super) const PIECE_BYTES: usize = 1 << 18;
 
-/// Rows of a chunk of what has one number or three in a row.
+/// Rows of a chunk, for datasets of one or three numbers a row.
 pub(super) const COLUMN_ROWS: usize = 2048;
 
 /// Most bytes of a chunk in HDF5.
 pub(super) const MOST_BYTES: usize = u32::MAX as usize;
 
-/// A dataset that grows by rows of this shape, so many to a chunk.
+/// A dataset that grows by rows of shape `row`, `rows` of them to a chunk.
 pub(super) fn column<T: H5Type>(
     group: &H5Group,
     name: &str,
@@ -222,7 +222,7 @@ pub(super) fn column<T: H5Type>(
     group.new_dataset::<T>().shape(shape).chunk(&chunk).max_shape(&most).create(name)
 }
 
-/// Rows of so many bytes that are written at a time.
+/// Rows of `bytes` bytes that are written at a time.
 pub(super) fn rows_of_piece(bytes: usize) -> usize {
     (PIECE_BYTES / bytes.max(1)).max(1)
 }

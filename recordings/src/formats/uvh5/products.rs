@@ -74,7 +74,7 @@ impl Products {
         Ok(Self { feeds, polarisations, pairs, sources })
     }
 
-    /// The file's numbers of the polarisations, as AIPS memo 117 has them.
+    /// The file's numbers of the polarisations, after AIPS memo 117.
     pub(super) fn numbers(&self) -> Vec<i64> {
         use Polarisation::{L, R, X, Y};
         let number = |pair: &(Polarisation, Polarisation)| match pair {

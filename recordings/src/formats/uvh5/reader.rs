@@ -110,7 +110,7 @@ impl Reader {
     /// The visibilities of a dump, `[baseline][channel][polarisation]`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a dump that there is not; [`Error::Io`] and [`Error::File`] when the file
+    /// [`Error::Invalid`] for a dump past the last; [`Error::Io`] and [`Error::File`] when the file
     /// cannot be read.
     pub fn read(&self, dump: usize) -> Result<Array3<Complex<f64>>> {
         if dump >= self.dumps() {

@@ -125,7 +125,7 @@ impl Writer {
     ///
     /// # Errors
     /// [`Error::File`] or [`Error::Invalid`] when the array lacks a telescope, location, antennas,
-    /// frequencies, start or sample time, or has others than the correlation; [`Error::File`] when `path` is
+    /// frequencies, start or sample time, or does not match the correlation; [`Error::File`] when `path` is
     /// a pipe; [`Error::Io`] when it cannot be written.
     pub fn create(path: impl AsRef<Path>, array: &Array, shape: &Shape) -> Result<Self> {
         Self::start(path.as_ref(), array, shape, None)

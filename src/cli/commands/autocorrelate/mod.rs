@@ -403,7 +403,7 @@ impl Args {
         plot::curves(path, &[(String::new(), curve)], lags[0]..lags[1], &what)
     }
 
-    /// Files that are read and written; `pycorrfit` are those of the curves for PyCorrFit.
+    /// Files that are read and written; `pycorrfit` are the files of curves for PyCorrFit.
     fn files<'a>(&'a self, pycorrfit: &'a [PathBuf]) -> RunFiles<'a> {
         let files = RunFiles::default().reads(&self.inputs).reads(&self.resume);
         let files = files.writes([&self.output]).writes(&self.save);
@@ -414,7 +414,7 @@ impl Args {
         files.writes_as(&self.photons.trace, TRACES).writes_as(pycorrfit, &["csv"])
     }
 
-    /// Pairs of so many sensors that are asked for; none for all autocorrelations.
+    /// Requested pairs of `sensors` sensors; empty for all autocorrelations.
     fn asked_pairs(&self, sensors: usize) -> Result<Vec<(usize, usize)>> {
         match self.pairs {
             Some(pairs) => pairs.of(sensors, self.grid),
@@ -593,7 +593,7 @@ impl<T: Amount> Ends<T> {
         self.blocks.errors_over(self.masks.as_ref())
     }
 
-    /// Blocks that have ended, and those of the mask.
+    /// Blocks that have ended, and the mask's.
     fn parts(&self) -> (&Blocks<T>, Option<&Blocks<T>>) {
         (&self.blocks, self.masks.as_ref())
     }

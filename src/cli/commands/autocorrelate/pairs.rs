@@ -44,7 +44,7 @@ pub enum Pairs {
 }
 
 impl Pairs {
-    /// The pairs of so many sensors: the one that is not delayed, and the one that is.
+    /// The pairs of `sensors` sensors: the one that is not delayed, and the delayed one.
     pub fn of(self, sensors: usize, grid: Option<Grid>) -> Result<Vec<(usize, usize)>> {
         let side = sensors.isqrt();
         let square = if side * side == sensors { Grid(side, side) } else { Grid(sensors, 1) };

@@ -24,7 +24,7 @@ use crate::cli::terminal::say::warn;
 pub const TABLES: &[&str] = &["csv", "npy"];
 pub const TRACES: &[&str] = &["npy", "svg", "png"];
 
-/// Values of curves without each block in a table, at most: of so many a table of text can be read again.
+/// Most values of curves without each block in a table, so that a table of text can be read again.
 const MOST_WITHOUT: usize = 1 << 23;
 
 /// Curves of a stream, to be written.
@@ -100,8 +100,8 @@ impl<T: Amount> Curves<'_, T> {
         curve
     }
 
-    /// Values without one block after the other, `[block][point]`, of the mean and of each row, with their names; none of a
-    /// table that is too large with them, which is said.
+    /// Values without one block after the other, `[block][point]`, of the mean and of each row, with their names; empty, with
+    /// a warning, if they would make the table too large.
     fn without(&self, path: &Path) -> Vec<(String, Array2<f64>)> {
         let Some((blocks, masks)) = self.blocks else { return Vec::new() };
         let rows = self.sums.products.nrows();

@@ -246,7 +246,7 @@ impl Args {
         })
     }
 
-    /// Packets whose samples go to chunks, of which some are compared with what was sent.
+    /// Packets whose samples go to chunks, some of which are compared with the sent ones.
     fn corrust(
         &self,
         stream: &Stream,
@@ -477,8 +477,8 @@ impl Stream {
         }
         let Geometry { heap_times, step, .. } = self.geometry;
         let fengs = number * FENGS..(number + 1) * FENGS;
-        // Packets are made once, those that are sent together one after the other: numbers of heaps and timestamps are
-        // put in when they are sent.
+        // Packets are made once, packets of one call side by side: heap numbers and timestamps are put in when they are
+        // sent.
         let mut ready: Vec<Vec<(u64, Vec<u8>)>> = Vec::new();
         for payloads in &self.payloads {
             let mut all = Vec::new();
@@ -511,7 +511,7 @@ impl Stream {
                     packet[10..16].copy_from_slice(&heap.to_be_bytes()[2..]);
                     packet[42..48].copy_from_slice(&time.to_be_bytes()[2..]);
                 }
-                // Refused where nobody listens any more.
+                // Fails when the receiver is gone.
                 let _ = socket.send(packets);
             }
             slot += 1;
@@ -530,7 +530,7 @@ impl Stream {
         Ok(slot as f64 * bytes)
     }
 
-    /// Compares the heaps of a chunk, in one channel of it, with those that were sent. Returns how many they are.
+    /// Compares the heaps of a chunk, in one channel of it, with the sent heaps. Returns their number.
     fn check(&self, passed: &Passed<Chunk>) -> Result<u64> {
         let Some(chunk) = &passed.chunk else { return Ok(0) };
         let Geometry { fengs, polarisations, channels, heap_times, chunk_heaps, .. } =
@@ -566,7 +566,7 @@ impl Stream {
     }
 }
 
-/// Has this thread open its sockets in the network namespace of a name.
+/// Moves this thread to the network namespace `name`, where it opens its sockets.
 #[cfg(target_os = "linux")]
 fn enter(name: &str) -> io::Result<()> {
     use std::os::fd::AsRawFd;
@@ -578,7 +578,7 @@ fn enter(name: &str) -> io::Result<()> {
     }
 }
 
-/// Has this thread open its sockets in the network namespace of a name: Linux alone has them.
+/// Fails: only Linux has network namespaces.
 #[cfg(not(target_os = "linux"))]
 fn enter(_: &str) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())

@@ -335,7 +335,7 @@ impl Args {
             )?;
             if matches!(self.system, Some(System::Limits { .. })) {
                 return Err(Error::invalid(
-                    "limits: a model's rates are those of its chip's file, expected another system",
+                    "limits: a model's rates come from its chip's file, expected another system",
                 ));
             }
         }

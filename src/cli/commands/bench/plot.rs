@@ -253,7 +253,7 @@ fn roofline(area: &Area<'_>, record: &Record) -> Drawn {
     legend(&mut chart, SeriesLabelPosition::LowerRight)
 }
 
-/// Draws the chip's roofs, and the slope of its `memory`, of so many terabytes a second.
+/// Draws the chip's roofs, and the slope of its `memory`, in terabytes a second.
 fn draw_roofs(
     chart: &mut LogChart<'_, '_>,
     roofs: &[(&str, f64)],

@@ -70,7 +70,7 @@ fn section(record: &Record) -> Result<String, String> {
     let measured: Vec<&Row> = measured.collect();
     let mut add = |(what, rows, figure, peer): Line<'_>| {
         let rows = measured.iter().filter(|row| rows(row));
-        // What `auto` takes is what users get, and what was sustained.
+        // The kernel of `auto` is the one that users get, and that was sustained.
         let first = rows
             .min_by(|a, b| b.auto.cmp(&a.auto).then(a.seconds.median.total_cmp(&b.seconds.median)));
         let row = first.ok_or(what)?;
@@ -104,13 +104,13 @@ fn correlator_lines(
     let medium = correlate("ci8", 256);
     let nibbles = correlate("ci4", 2048);
     let halves = correlate("cf16", 2048);
-    // Not those that take fewer than four bits.
+    // Without kernels of fewer than four bits.
     let four = |row: &Row| {
         nibbles(row) && ["packed-signed", "packed-complex"].contains(&row.kernel.as_str())
     };
     let two = |row: &Row| nibbles(row) && row.kernel == "packed";
     let [largest, smaller] = [4, 1].map(|index: usize| format!("{:.0}", peers::TCC_INT8[index].1));
-    // On Hopper nobody would use what is emulated.
+    // Hopper emulates int4, so that int8 is the better peer.
     let beside = format!("{largest} of int8; {:.0} of int4, emulated", peers::TCC_INT4.1);
     let lines: [Line<'_>; 6] = [
         (

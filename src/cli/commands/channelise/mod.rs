@@ -178,7 +178,7 @@ impl Args {
         output.finish(described)
     }
 
-    /// Writes spectra of which what is flagged is zero.
+    /// Writes spectra whose flagged samples are zero.
     fn write_judged(
         &self,
         (voltages, plan): (Reader<RawShape>, Channeliser),
@@ -313,7 +313,7 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Says what was done, in so many seconds, and that so many samples were flagged.
+    /// Reports the work of `seconds` seconds, and the number of flagged samples.
     fn report(&self, made: &str, fed: u64, seconds: f64, flagged: f64) {
         let Shape { inputs, channels, .. } = self.shape;
         let clipped = warn_of_clipped(&self.clipped, channels, self.written, LEVELS);

@@ -26,7 +26,7 @@ use crate::cli::terminal::say::warn;
 /// Samples to correlate and their facts.
 pub struct Input {
     pub shape: Shape,
-    /// Times of all; `u64::MAX` where nobody knows.
+    /// Number of times; `u64::MAX` if unknown.
     pub recorded: u64,
     /// Seconds from one time to the next.
     pub interval: Option<f64>,
@@ -52,7 +52,7 @@ pub struct Raw {
 }
 
 impl Kind {
-    /// The samples as a source, read about `at_once` times at a time, else as a correlator has them; what is flagged is
+    /// The samples as a source, read about `at_once` times at a time, else as suits a correlator; flagged samples are
     /// missing. The F-engine of raw voltages is on the GPUs of the products, too; spectra are judged on the only one.
     pub fn source(
         self,
@@ -99,8 +99,8 @@ impl Raw {
 }
 
 impl Input {
-    /// Files of raw voltages, and the F-engine that is to make channels of them; facts of the array's file come before
-    /// those of the recording.
+    /// Files of raw voltages, and the F-engine that makes channels of them; facts of the array file take precedence over
+    /// the recording's.
     pub fn channelised(
         files: &Files,
         engine: &Engine,
@@ -244,7 +244,7 @@ impl Input {
         if self.sky.is_some() { Unit::Spectrum } else { Unit::Time }
     }
 
-    /// Times of a dump of so many seconds.
+    /// Number of times of a dump of `seconds` seconds.
     pub fn times_of(&self, seconds: f64) -> Result<NonZeroU64> {
         let Some(interval) = self.interval else {
             return Err(Error::invalid(format!(

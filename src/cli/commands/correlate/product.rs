@@ -60,7 +60,7 @@ pub struct Request<'a> {
     pub recorded: u64,
     /// Times of a dump.
     pub integration: u64,
-    /// Whether samples are missing input by input: flagged ones, and those of a live stream.
+    /// Whether samples are missing input by input: flagged ones, and lost ones of a live stream.
     pub by_input: bool,
     /// Whether inputs were delayed towards a phase centre.
     pub phased: bool,

@@ -18,9 +18,9 @@ pub struct Totals {
     pub bits: bool,
     pub inputs: usize,
     pub channels: usize,
-    /// Times that each input is shifted by; none where there are no shifts.
+    /// Times that each input is shifted by; empty without shifts.
     pub shifts: Vec<u64>,
-    /// Whether inputs are delayed, so that spectra at the ends ask for samples that there are not.
+    /// Whether inputs are delayed, so that spectra at the ends need samples beyond the recording.
     pub delayed: bool,
     pub dumps: u64,
     pub times: u64,

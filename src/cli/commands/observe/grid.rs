@@ -90,7 +90,7 @@ impl GridTable {
         .build()
     }
 
-    /// Bytes that are written and operations that are taken for so many times.
+    /// Bytes that are written and operations that are done for `times` times.
     pub fn load(&self, place: &Place<'_>, times: u64) -> Result<(f64, f64)> {
         let shape = *self.plan(place)?.shape();
         let blocks = (times / shape.block_times as u64) as f64;

@@ -53,10 +53,10 @@ pub struct Live {
     /// Times to observe.
     #[arg(long)]
     times: Option<NonZeroU64>,
-    /// Begins at a multiple of so many times since the sync time.
+    /// Begins at a multiple of this number of times since the sync time.
     #[arg(long, default_value = "1")]
     align: NonZeroU64,
-    /// Ends when nothing has come for so many seconds; by default 10 after the first heap, where it has an end.
+    /// Ends when nothing has come for this many seconds; by default 10 after the last heap, where it has an end.
     #[arg(long, value_parser = seconds)]
     silence: Option<f64>,
     /// What was received, once it has begun.
@@ -82,7 +82,7 @@ struct Channelised {
 const OF_FRAMES: [&str; 3] = ["thread-channels", "encoding", "frame-bytes"];
 
 impl Live {
-    /// Reads the keys of a plan; frames are those of the plan's F-engine.
+    /// Reads the keys of a plan; frames feed the plan's F-engine.
     pub fn read(
         text: Text<'_>,
         mut table: Spanned<Keys>,
@@ -117,7 +117,7 @@ impl Live {
         self.listening.geometry((1.0 / interval) as u64)
     }
 
-    /// Frames, and their F-engine; those of a stream whose first sample was taken at `start`, if it has begun.
+    /// Frames, and their F-engine, of a stream whose first sample was taken at `start`, if it has begun.
     fn channelised(
         &self,
         (channels, options, array): FEngine<'_>,
@@ -145,7 +145,7 @@ impl Live {
             band: None,
             path: Path::new("live"),
         };
-        // The start in an array file is that of another recording.
+        // The start in an array file belongs to another recording.
         let known = Known { start: None, ..Known::of(array, channels)? };
         let (builder, sky) = options.builder(channels, &raw, None, &known)?;
         let shape = builder.shape()?;
@@ -153,7 +153,7 @@ impl Live {
         Ok(Channelised { frames, builder, sky, shape })
     }
 
-    /// Samples to observe, which are so many seconds apart; [`None`] until a signal ends it.
+    /// Samples to observe, which are `interval` seconds apart; [`None`] until a signal ends it.
     fn samples(&self, interval: f64) -> Result<Option<u64>> {
         Ok(match (self.times, self.seconds) {
             (Some(times), _) => Some(times.get()),

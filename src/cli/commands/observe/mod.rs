@@ -52,7 +52,7 @@ use crate::cli::{
 
 /// Bytes of samples that are read at a time.
 const BLOCK_BYTES: usize = 1 << 26;
-/// Times of a block are a multiple of this, where there are so many.
+/// Times of a block are a multiple of this, or fewer.
 const GRAIN: usize = 256;
 /// Seconds of a live stream that are worked on at a time, at most.
 const SOON: f64 = 0.25;
@@ -164,7 +164,7 @@ fn inner(
     Ok(Some(Spanned::new(span.clone(), keys.into_iter().map(at).collect())))
 }
 
-/// Options of a product or of raw voltages, none of them given.
+/// Options of a product or of raw voltages, all at their defaults.
 fn nothing(at: &Spanned<Keys>) -> Spanned<Keys> {
     Spanned::new(at.span(), Keys::new())
 }
@@ -300,7 +300,7 @@ impl InputOptions {
         }
     }
 
-    /// The array with the channels that the F-engine makes; those of the file are of products.
+    /// The array with the channels that the F-engine makes; the file has the products' channels.
     fn coarse(&self, array: Option<&Array>) -> Result<Option<Array>> {
         let (Some((channels, _)), Some(array)) = (&self.engine, array) else { return Ok(None) };
         let factor = self.upchannelise.as_ref().map_or(1, FilterBank::factor);
@@ -342,7 +342,7 @@ impl InputOptions {
         input.upchannelised(plan).map(Some)
     }
 
-    /// Timestamps of the times of so many channels: those of a live stream, once it has begun.
+    /// Timestamps of the times of `channels` channels; a live stream's own once it has begun.
     fn ticks(&self, channels: usize) -> Ticks {
         #[cfg(feature = "serve")]
         if let Origin::Live(live) = &self.origin
@@ -354,7 +354,7 @@ impl InputOptions {
         Ticks::of(channels)
     }
 
-    /// Times that are worked on at a time; those of a live stream, of that interval, soon after they came.
+    /// Number of times to process at once; few for a live stream, of interval `pace`, so that results come soon.
     fn at_once(&self, shape: &Shape, pace: Option<f64>) -> usize {
         let at_once = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
         let at_once = if at_once > GRAIN { at_once / GRAIN * GRAIN } else { at_once };

@@ -143,7 +143,7 @@ pub struct Place<'a> {
     pub interval: Option<f64>,
     /// Whether inputs were delayed towards a phase centre.
     pub phased: bool,
-    /// Whether samples are missing input by input: flagged ones, and those of a live stream.
+    /// Whether samples are missing input by input: flagged ones, and lost ones of a live stream.
     pub by_input: bool,
     /// Whether samples are spectra of raw voltages.
     pub raw: bool,
@@ -160,7 +160,7 @@ pub struct Place<'a> {
     pub flagged: Rc<Cell<f64>>,
 }
 
-/// Times that loads are told of, and their unit: those of a second of a stream that a signal ends.
+/// Times that loads refer to, and their unit: for a stream that a signal ends, the times of a second.
 pub fn span(recorded: u64, interval: Option<f64>) -> (u64, &'static str) {
     match interval {
         Some(interval) if recorded == u64::MAX => {
@@ -176,7 +176,7 @@ pub struct Made {
     finish: Finish,
 }
 
-/// Completes a product's files, of so many times, and says what they hold.
+/// Callback that completes a product's files, of that number of times, and describes them.
 pub type Finish = Box<dyn FnOnce(u64) -> Result<String>>;
 
 impl Made {
@@ -185,7 +185,7 @@ impl Made {
         &self.name
     }
 
-    /// Completes its files, of so many times.
+    /// Completes its files, of `times` times.
     pub fn finish(self, times: u64) -> Result<String> {
         let Self { name, finish } = self;
         finish(times).map(|said| format!("{name}: {said}"))
@@ -216,7 +216,7 @@ impl Request {
                 "[[beams]]: found grid, expected weights and shifts, or a table [[grid]] with dishes",
             ));
         }
-        // Files that say when their times are alone go by the array.
+        // Only dated files use the array.
         if !options.beams.is_dated() {
             options.beams.array = None;
         }
@@ -346,7 +346,7 @@ impl Request {
         Ok(format!("{name}: at most {}B{span}, {}operations{pace}", si(bytes), si(operations)))
     }
 
-    /// Bytes that it holds on the device for so many times of samples: sums, weights, beams.
+    /// Bytes that it holds on the device for `times` times of samples: sums, weights, beams.
     pub fn held(&self, place: &Place<'_>, times: u64) -> Result<f64> {
         let Place { shape, .. } = place;
         let sums = |length: u64| {
@@ -373,7 +373,7 @@ impl Request {
         })
     }
 
-    /// Begins the product: its plan, and its files; of a dry run, but for what is written at once.
+    /// Begins the product: its plan, and its files; in a dry run without writing.
     pub fn begin<'a>(&self, place: &Place<'_>, run: &mut Run<'a>, dry_run: bool) -> Result<Made> {
         let name = self.name();
         let finish: Finish = match self {
@@ -462,7 +462,7 @@ impl VisibilityOptions {
         if times > place.recorded { Err(too_long(times, place)) } else { Ok(times) }
     }
 
-    /// Gates of the channels to correlate; of a stream those of a period, or numbers that repeat.
+    /// Gates of the channels to correlate; a stream has gates of a period, or numbers that repeat.
     fn gates(&self, channels: &Range<usize>, place: &Place<'_>) -> Result<Option<Gates>> {
         let timing = || {
             let Timing { start, interval, frequencies } = place.timing.clone();
@@ -608,7 +608,7 @@ impl Steering {
         })
     }
 
-    /// Has the plan go by the files where they have changed; beams stay as they are where the files are none.
+    /// Reloads weights and shifts when their files have changed; with a damaged file beams stay as they are.
     fn look(&mut self, plan: &mut Beamformer, start: u64) -> Result<()> {
         let seen = Self::see(&self.options);
         if seen == self.seen {

@@ -63,7 +63,7 @@ impl Text<'_> {
         }
     }
 
-    /// The options of a table, and those that go with it; `files` are arguments without a name.
+    /// The options of a table, and `others` with them; `files` are arguments without a name.
     pub fn options<T: Args + FromArgMatches>(
         self,
         table: &Spanned<Keys>,

@@ -52,7 +52,7 @@ pub fn lost_packets(device: Device) -> Result<Finding> {
         folder,
         &format!("simulate -o rec.npy --inputs {inputs} --channels {channels} --times {times}"),
     )?;
-    // A fifth of the heaps are lost, and none of those that end the last dump.
+    // A fifth of the heaps are lost, but no heap that ends the last dump.
     let mut random = StdRng::seed_from_u64(7);
     let mut lost = Vec::new();
     for heap in 0..DUMPS * DUMP_HEAPS {

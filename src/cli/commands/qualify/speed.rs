@@ -126,7 +126,7 @@ fn judge(rows: &[Row], device: Option<&str>, left_out: &[String]) -> Result<Find
         text += &format!("; the nearest record is of another device, {}", record.machine.device);
         return Ok(Finding::new(Verdict::NotDecided, text));
     }
-    // Nobody is given other kernels unasked.
+    // Users get other kernels only on request.
     let chosen: Vec<Row> = rows.iter().filter(|row| row.auto).cloned().collect();
     let compared = compared(&record.rows, &chosen);
     let slowest = compared.iter().map(|case| case.ratio).fold(0.0, f64::max);

@@ -144,7 +144,7 @@ impl Args {
         Ok(())
     }
 
-    /// Quantises the recording to planes, or copies those that it is.
+    /// Quantises the recording to planes, or copies its planes.
     fn run_planes(&self, quantiser: &Quantiser) -> Result<()> {
         if is_stream(&self.output) {
             return Err(Error::invalid(
@@ -271,7 +271,7 @@ impl Args {
         Ok(())
     }
 
-    /// Says what was done, in so many seconds.
+    /// Reports the work of `seconds` seconds.
     fn report(&self, values: &Values<'_>, times: u64, seconds: f64) {
         let Values {
             shape: Shape { inputs, channels, encoding, .. },
@@ -444,7 +444,7 @@ impl Output<'_> {
     }
 }
 
-/// Standard deviation of the samples' real and imaginary parts around zero, of those that are numbers.
+/// Standard deviation of the samples' real and imaginary parts around zero, without NaNs.
 fn deviation(samples: &[u8], encoding: Encoding) -> Result<f32> {
     let deviation = quantise::deviation(samples, encoding);
     if deviation > 0.0 && deviation.is_finite() {

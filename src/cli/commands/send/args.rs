@@ -16,7 +16,7 @@ use crate::cli::options::{
 
 /// Send a recording as F-engines do: SPEAD 64-48 heaps over UDP, or frames of VDIF
 ///
-/// Heaps are those of MeerKAT's F-engines: items 0x1600 timestamp, 0x4101 F-engine, 0x4103 first channel, 0x4300
+/// Heaps have the items of MeerKAT's F-engines: 0x1600 timestamp, 0x4101 F-engine, 0x4103 first channel, 0x4300
 /// samples int8 [channel][time][polarisation][2]. Without a recording one of 16 inputs, 128 channels and three
 /// point sources is simulated. It is sent at the pace of its rate; time samples at its end that do not fill a heap are
 /// left out. Frames of VDIF are sent as they stand in their files, one in each packet, at the times in their headers.

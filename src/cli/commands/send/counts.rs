@@ -57,7 +57,7 @@ impl Sink {
 }
 
 impl Args {
-    /// Sends counts of so many sensors.
+    /// Sends counts of `sensors` sensors.
     pub fn send_counts(&self, sensors: usize) -> Result<()> {
         let dwell = self.counts.dwell.0;
         let options = photons::Options { dwell: Some(dwell), ..Default::default() };

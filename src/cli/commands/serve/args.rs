@@ -21,7 +21,7 @@ use crate::cli::options::{
 
 /// Correlate streams of F-engines: SPEAD 64-48 heaps over UDP, or VDIF, IPv4 unicast or multicast
 ///
-/// Heaps are those of MeerKAT's F-engines: items 0x1600 timestamp (48 bits, which wrap), 0x4101 F-engine, 0x4103
+/// Heaps have the items of MeerKAT's F-engines: 0x1600 timestamp (48 bits, which wrap), 0x4101 F-engine, 0x4103
 /// first channel, 0x4300 samples int8 [channel][time][polarisation][2]. They may come in any order; lost, late and
 /// malformed heaps are counted, and the number of valid samples of every visibility is exact. Dumps begin at
 /// multiples of the integration since the sync time.

@@ -77,7 +77,7 @@ impl CurveFiles<'_> {
 }
 
 impl Args {
-    /// Serves counts of so many sensors.
+    /// Serves counts of `sensors` sensors.
     pub fn serve_counts(self, sensors: usize) -> Result<()> {
         let CountArgs { wide, dwell: Seconds(dwell), tcp, ref pipe, ref save, .. } = self.counts;
         let shape = CountShape { sensors, wide };

@@ -179,7 +179,7 @@ impl Args {
         in_chunks(&mut frames, integration.saturating_mul(engine.hop as u64), least, 1);
         let array = array.map(|mut array| complete(&mut array, &sky, channels).map(|()| array));
         let array = array.transpose()?;
-        // As dumps of recordings: a spectrum's centre is where the filter bank has it.
+        // As for recordings: a spectrum's time is the centre of its taps.
         let sync = format::later(sync, sky.offset).unwrap_or(sync);
         let clock = Clock { sync, rate, step: engine.hop as u64 };
         let even = sky.first_channel.zip(sky.channel_width);
@@ -243,7 +243,7 @@ impl Args {
         )
     }
 
-    /// Times of a dump, which are so many seconds apart.
+    /// Number of times of a dump, which are `interval` seconds apart.
     fn integration(&self, interval: f64) -> Result<u64> {
         let times = match self.integrate {
             Some(times) => times.get(),
@@ -351,7 +351,7 @@ impl Args {
     }
 }
 
-/// Has chunks be whole blocks of so many times.
+/// Makes chunks whole blocks of `block_times` times.
 fn in_blocks(geometry: &mut Geometry, block_times: usize) -> Result<()> {
     let before = geometry.clone();
     // The least number of heaps whose times are whole blocks.

@@ -64,7 +64,7 @@ impl Strangers {
     }
 }
 
-/// The end of a service that a signal stops: it correlates what came, for some time at most.
+/// The end of a service that a signal stops: it correlates received samples, for some time at most.
 pub struct Drain {
     most: Seconds,
     end: Option<Instant>,
