@@ -284,8 +284,8 @@ impl<E: Transpose> Feed for Delivered<E> {
         while part < inputs / Self::SIDE * E::PARTS {
             let input = part / E::PARTS * Self::SIDE;
             let (from, to) = (Self::columns(panels, input), panels.at + input * STEP_BYTES);
-            // SAFETY: all lanes read and write rows of 16 bytes within the box, and all have read before one writes:
-            // blocks of one `m` go to each other's places.
+            // SAFETY: the warp is whole, and has waited for the boxes; every part is one warp's, and boxes and panels
+            // are multiples of 1024 bytes apart.
             unsafe { E::transpose(from, to, part % E::PARTS, p.excess, times) };
             part += warps;
         }
@@ -328,8 +328,8 @@ impl Transpose for Ci8 {
         let (delivered, transposed) = (place ^ (m * 16), place ^ (m * 8 * STEP_BYTES));
         // a = 4..8.
         const LATER: u32 = 4 * 8 * STEP_BYTES + 4 * 16;
-        // SAFETY: chunks of 16 bytes within the box, and all lanes have read before one writes: blocks of one `m` go
-        // to each other's places.
+        // SAFETY: all lanes read and write rows of 16 bytes within the box, and all have read before one writes:
+        // blocks of one `m` go to each other's places.
         unsafe {
             let first = ldmatrix_x4_trans(from + delivered);
             let second = ldmatrix_x4_trans(from + (delivered ^ LATER));
@@ -357,7 +357,8 @@ impl Transpose for Cf16 {
         let (delivered, transposed) = (chunk(a, b), chunk(b, a));
         let step = |j: usize| j as u32 * (STEP_BYTES + 16);
         let mut times = [[0; 4]; 4];
-        // SAFETY: all lanes read rows of 16 bytes within the box, which lies elsewhere than what is written.
+        // SAFETY: chunks of 16 bytes within the box, and all lanes have read before one writes: blocks of one `m` go
+        // to each other's places.
         unsafe {
             for j in 0..4 {
                 times[j] = load_shared_4(from + (delivered ^ step(j)));
@@ -385,7 +386,7 @@ impl Transpose for Ci4 {
         let (a, b) = (part / 2, part % 2 * 4);
         let lane = opaque(lane());
         let (row, matrix) = (lane % 8, lane / 8);
-        // SAFETY: all lanes write rows of 16 bytes within the panel, and no other part writes these.
+        // SAFETY: all lanes read rows of 16 bytes within the box, which lies elsewhere than what is written.
         let blocks = unsafe { ldmatrix_x4_trans(from + panel::offset(8 * a + row, b + matrix)) };
 
         // Two inputs at two times, a byte each. What is past the end is zero as it is.
@@ -407,7 +408,7 @@ impl Transpose for Ci4 {
         let input = 16 * (b + matrix / 2) + 2 * row + ((matrix % 2) ^ (row / 4));
         let transposed = to + panel::offset(input, a);
         let [[c, d], [e, f], [g, h], [i, j]] = inputs;
-        // SAFETY: within the panel.
+        // SAFETY: all lanes write rows of 16 bytes within the panel, and no other part writes these.
         unsafe {
             stmatrix_x4(transposed, [c, d, e, f]);
             stmatrix_x4(transposed + 32 * STEP_BYTES, [g, h, i, j]);
