@@ -235,7 +235,12 @@ impl Role {
 /// Samples beyond the last time sample or dish become zero.
 ///
 /// # Safety
-/// Every thread of the block calls it; the unit has room; the voltages are what [`Beamform`] says.
+/// - All threads of a block of `tile.threads()` call it, with the same arguments.
+/// - `shared` is a multiple of 16, and `tile.unit_bytes()` of the block's shared memory lie there. All threads have
+///   passed a barrier behind their last reads of them.
+/// - `stream` is below `p.streams`, and `time` below `p.times`.
+/// - The voltages at `p.voltages` are as [`Beamform`] says: aligned for copies of 16 bytes, `p.row_bytes` of each
+///   time sample and stream, and constant.
 #[inline(always)]
 unsafe fn stage(p: &Beamform, tile: Tile, shared: u32, UnitOrigin { stream, time }: UnitOrigin) {
     let copies = tile.row_bytes() / COPY_BYTES;
@@ -255,7 +260,8 @@ unsafe fn stage(p: &Beamform, tile: Tile, shared: u32, UnitOrigin { stream, time
     if whole {
         while row < UNIT_TIMES {
             if within(row) {
-                // SAFETY: the caller's promise.
+                // SAFETY: 16 aligned bytes of the unit's room, which are this thread's; the unit has all its time
+                // samples and the row all its bytes.
                 unsafe { cp_async_whole_16(shared, address) };
             }
             shared += rows * tile.pitch();
@@ -269,7 +275,7 @@ unsafe fn stage(p: &Beamform, tile: Tile, shared: u32, UnitOrigin { stream, time
         if within(row) {
             let read = time + first_row + row < p.times && byte < p.row_bytes;
             let bytes = if read { (p.row_bytes - byte).min(COPY_BYTES) } else { 0 };
-            // SAFETY: as above; what is not read has an address inside the voltages.
+            // SAFETY: the same of what is there; what is not read has an address inside the voltages.
             unsafe { cp_async_16(shared, if read { address } else { p.voltages }, bytes) };
         }
         shared += rows * tile.pitch();
@@ -281,7 +287,8 @@ unsafe fn stage(p: &Beamform, tile: Tile, shared: u32, UnitOrigin { stream, time
 /// The weights of a warp, from `address` on, for its first chunk.
 ///
 /// # Safety
-/// The weights are readable.
+/// - `address` is a multiple of 16, the first of the warp's chunks of weights: `CHUNKS * P::CHUNK_BYTES` bytes of
+///   device memory were written there before the launch, and nobody writes them in it.
 #[inline(always)]
 unsafe fn load_weights<P: Precision<STEPS>, const CHUNKS: usize, const STEPS: usize>(
     address: u64,
@@ -293,7 +300,7 @@ unsafe fn load_weights<P: Precision<STEPS>, const CHUNKS: usize, const STEPS: us
             for part in 0..2 {
                 let offset = chunk as u64 * P::CHUNK_BYTES as u64
                     + map::weight_offset(step as u32, part as u32, 0) as u64;
-                // SAFETY: the caller's promise.
+                // SAFETY: 16 aligned bytes of the lane's, within one of the chunks.
                 weights[chunk][step][part] = unsafe { load_global_4(address + offset) };
             }
         }

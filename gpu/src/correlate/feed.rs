@@ -103,15 +103,22 @@ pub trait Feed {
     /// Starts the copy of a step: 128 bytes of time from `byte` on. One thread.
     ///
     /// # Safety
-    /// The tensor maps are of the kind that the feed reads; the panels are free; `full` counts the bytes
-    /// of [`Panels::inputs`].
+    /// - One thread calls it, which has waited for the stage at `panels.at` to be empty. It is aligned to 1024 bytes.
+    /// - `p.rows` and `p.columns` are tensor maps of the kind that the feed reads, with boxes of the sizes that
+    ///   [`CorrelateWarpgroup`] states.
+    /// - `full` is the initialised barrier of that stage, and was told to expect `INPUT_BYTES` bytes of each of
+    ///   [`Panels::inputs`].
+    /// - `byte` is a multiple of [`STEP_BYTES`] below `p.row_bytes`.
     unsafe fn bring(p: &CorrelateWarpgroup, panels: Panels, byte: u32, full: u32);
 
     /// Transposes the step that was brought from `byte` on, this warp's share of it: it is warp `warp` of
     /// `warps`.
     ///
     /// # Safety
-    /// The whole warp calls it; the step was brought; all the warps call it before it is read.
+    /// - All 32 lanes of the warp call it together, and all warps `0..warps` call it, each as its own `warp`, for the
+    ///   same `panels` and `byte`.
+    /// - Each thread has waited for the barrier of what [`bring`](Self::bring) brought with the same arguments.
+    /// - Nobody else reads or writes the stage before all these warps have arrived at its next barrier.
     unsafe fn transpose(p: &CorrelateWarpgroup, panels: Panels, byte: u32, warp: u32, warps: u32);
 
     /// Index among a warp's 16 rows of row `row` of half `half` of its fragments.
@@ -133,7 +140,8 @@ impl Feed for Rows {
     #[inline(always)]
     unsafe fn bring(p: &CorrelateWarpgroup, panels: Panels, byte: u32, full: u32) {
         let TileOrigin { channel, first_row, first_column } = *panels.tile;
-        // SAFETY: the caller's promise.
+        // SAFETY: one thread, on an empty stage whose panels are multiples of 1024 bytes apart; `full` expects a box
+        // for the columns, and one for the rows where they have their own.
         unsafe {
             copy_tensor_3d(panels.at, p.columns, [byte, first_column, channel], full);
             if panels.separate() {
@@ -201,7 +209,12 @@ pub trait Transpose: Encoding {
     /// [`CorrelateWarpgroup::excess`]; the box has `times` times, and zero bytes past them.
     ///
     /// # Safety
-    /// The whole warp calls it; no one else uses the part's blocks.
+    /// - All 32 lanes of the warp call it together.
+    /// - A box at `from`, and room for its transposed form at `to`, lie in the block's shared memory, both aligned to
+    ///   1024 bytes.
+    /// - The box is complete and visible to the warp. Nobody else reads or writes the blocks of this part, at `from`
+    ///   or at `to`: parts of a box share none, and `to` is `from`, or overlaps no box that is still to be read.
+    /// - `part` is less than [`PARTS`](Self::PARTS).
     unsafe fn transpose(from: u32, to: u32, part: u32, excess: u32, times: u32);
 }
 
@@ -244,7 +257,8 @@ impl<E: Transpose> Feed for Delivered<E> {
         let TileOrigin { channel, first_row, first_column } = *panels.tile;
         let bring = |to, input| {
             let start = [input * E::BYTES, byte / E::TRANSPOSED_BYTES, channel];
-            // SAFETY: the caller's promise.
+            // SAFETY: one thread, on an empty stage; boxes are 1024-byte aligned, as their sides are multiples of 8
+            // rows, and `full` expects the bytes of each input that is brought.
             unsafe { copy_tensor_3d(to, p.columns, start, full) };
         };
         let mut column = 0;
@@ -270,7 +284,8 @@ impl<E: Transpose> Feed for Delivered<E> {
         while part < inputs / Self::SIDE * E::PARTS {
             let input = part / E::PARTS * Self::SIDE;
             let (from, to) = (Self::columns(panels, input), panels.at + input * STEP_BYTES);
-            // SAFETY: the caller's promise; every part is one warp's.
+            // SAFETY: the warp is whole, and has waited for the boxes; every part is one warp's, and boxes and panels
+            // are multiples of 1024 bytes apart.
             unsafe { E::transpose(from, to, part % E::PARTS, p.excess, times) };
             part += warps;
         }
@@ -313,7 +328,8 @@ impl Transpose for Ci8 {
         let (delivered, transposed) = (place ^ (m * 16), place ^ (m * 8 * STEP_BYTES));
         // a = 4..8.
         const LATER: u32 = 4 * 8 * STEP_BYTES + 4 * 16;
-        // SAFETY: within the box.
+        // SAFETY: all lanes read and write rows of 16 bytes within the box, and all have read before one writes:
+        // blocks of one `m` go to each other's places.
         unsafe {
             let first = ldmatrix_x4_trans(from + delivered);
             let second = ldmatrix_x4_trans(from + (delivered ^ LATER));
@@ -341,7 +357,8 @@ impl Transpose for Cf16 {
         let (delivered, transposed) = (chunk(a, b), chunk(b, a));
         let step = |j: usize| j as u32 * (STEP_BYTES + 16);
         let mut times = [[0; 4]; 4];
-        // SAFETY: within the box.
+        // SAFETY: chunks of 16 bytes within the box, and all lanes have read before one writes: blocks of one `m` go
+        // to each other's places.
         unsafe {
             for j in 0..4 {
                 times[j] = load_shared_4(from + (delivered ^ step(j)));
@@ -369,7 +386,7 @@ impl Transpose for Ci4 {
         let (a, b) = (part / 2, part % 2 * 4);
         let lane = opaque(lane());
         let (row, matrix) = (lane % 8, lane / 8);
-        // SAFETY: within the box.
+        // SAFETY: all lanes read rows of 16 bytes within the box, which lies elsewhere than what is written.
         let blocks = unsafe { ldmatrix_x4_trans(from + panel::offset(8 * a + row, b + matrix)) };
 
         // Two inputs at two times, a byte each. What is past the end is zero as it is.
@@ -391,7 +408,7 @@ impl Transpose for Ci4 {
         let input = 16 * (b + matrix / 2) + 2 * row + ((matrix % 2) ^ (row / 4));
         let transposed = to + panel::offset(input, a);
         let [[c, d], [e, f], [g, h], [i, j]] = inputs;
-        // SAFETY: within the panel.
+        // SAFETY: all lanes write rows of 16 bytes within the panel, and no other part writes these.
         unsafe {
             stmatrix_x4(transposed, [c, d, e, f]);
             stmatrix_x4(transposed + 32 * STEP_BYTES, [g, h, i, j]);

@@ -223,14 +223,20 @@ impl<const COPIES: usize> Panels<COPIES> {
     /// of them part `part`.
     ///
     /// # Safety
-    /// The slot was read by all; the samples are readable.
+    /// - All threads of the block call it, for the same `slot` and step, with all parts `0..parts` in some order;
+    ///   `part < parts`.
+    /// - `slot` is a multiple of the bytes of a stage, inside the ring. All warps have passed the barrier behind
+    ///   their last reads of it ([`end_step`]).
+    /// - The step is whole: the samples have 128 bytes more in each row from the sources on, `steps` steps further. A
+    ///   launch keeps them constant and 16-byte aligned ([`Correlate`]).
     #[inline(always)]
     unsafe fn copy_part(&self, slot: u32, steps: u32, part: usize, parts: usize) {
         let slot = opaque(slot);
         each!(copy < COPIES, {
             if copy % parts == part && !self.spared(copy as u32) {
                 let from = self.sources[copy] + (steps * STEP_BYTES) as u64;
-                // SAFETY: within the panel; an existing input's bytes, none beyond its last.
+                // SAFETY: 16 aligned bytes of the slot, which are free and this thread's alone; they come from the
+                // row of an input that exists, and the step ends within the row.
                 unsafe { cp_async_whole_16(self.to(thread(), copy as u32) + slot, from) };
             }
         });
@@ -249,7 +255,10 @@ impl<const COPIES: usize> Panels<COPIES> {
     /// zero. Takes its time, and no registers otherwise.
     ///
     /// # Safety
-    /// The conditions of [`copy_part`](Self::copy_part) hold.
+    /// - All threads of the block call it, for the same `step` and `slot`.
+    /// - `slot` is a multiple of the bytes of a stage, inside the ring. All warps have passed the barrier behind
+    ///   their last reads of it ([`end_step`]).
+    /// - A launch keeps the samples constant and 16-byte aligned, `row_bytes` of each row ([`Correlate`]).
     #[inline(always)]
     unsafe fn copy_end(&self, p: &Correlate, step: u32, slot: u32) {
         let byte = step * STEP_BYTES;
@@ -267,7 +276,8 @@ impl<const COPIES: usize> Panels<COPIES> {
                 0 => p.samples,
                 _ => self.source(p, &place, thread, copy) + byte as u64,
             };
-            // SAFETY: as above.
+            // SAFETY: 16 aligned bytes of the slot, which are free and this thread's alone; `bytes` ends with the row
+            // of an input that exists, and where it is zero the address is that of the samples.
             unsafe { cp_async_16(self.to(thread, copy) + slot, from, bytes) };
             copy += 1;
         }
@@ -276,11 +286,14 @@ impl<const COPIES: usize> Panels<COPIES> {
     /// Starts copying the steps before the last of `STAGES`.
     ///
     /// # Safety
-    /// The conditions of [`copy_part`](Self::copy_part) hold.
+    /// - All threads of the block call it, at the beginning of the kernel: nobody has read the slots yet.
+    /// - The ring has `STAGES` slots, and the sources are those of the first step ([`Panels::new`]).
+    /// - A launch keeps the samples constant and 16-byte aligned, `row_bytes` of each row ([`Correlate`]).
     #[inline(always)]
     unsafe fn start<const STAGES: usize>(&mut self, p: &Correlate) {
         let ahead = STAGES as u32 - 1;
-        // SAFETY: the caller's promise.
+        // SAFETY: the slots were never read, each step has its own, and steps are copied as whole ones only where the
+        // row has all of them.
         unsafe {
             if p.row_bytes >= ahead * STEP_BYTES {
                 each!(step < STAGES - 1, {
@@ -347,7 +360,10 @@ fn end_step<const THREADS: u32, const PENDING: u32>() {
 /// All steps of a warp that has no baselines: it only copies.
 ///
 /// # Safety
-/// All warps of the block call it or [`Part::correlate`]; the samples are readable.
+/// - All lanes of the warp call it, while the block's other warps call it or [`Part::correlate`]: each passes the
+///   same barriers.
+/// - [`Panels::start`] was called by the whole block with the same `p` and `STAGES`, and its first step waited for.
+/// - `THREADS` is the number of threads of the block, and `PENDING` is `STAGES - 2`.
 #[inline(always)]
 unsafe fn attend<
     const COPIES: usize,
@@ -360,7 +376,8 @@ unsafe fn attend<
 ) {
     let steps = Steps::new::<STAGES>(p, panels.shape);
     let (mut step, mut slot) = (0, 0);
-    // SAFETY: a slot is copied to after all have read it.
+    // SAFETY: the slot before the one that is multiplied was read in the step before, at whose end all warps passed
+    // the barrier. Whole steps are copied as such only while there are.
     unsafe {
         while step < steps.all {
             if step < steps.whole {
@@ -402,7 +419,10 @@ impl Addresses {
     /// The rows' fragments.
     ///
     /// # Safety
-    /// The whole warp calls it; the slot is complete.
+    /// - All 32 lanes of the warp call it together, with the same `slot` and `chunk`.
+    /// - `slot` is a multiple of the bytes of a stage, inside the ring; `self` points at `16 ROWS` rows of its
+    ///   panels.
+    /// - Its step was waited for by all threads, which passed a barrier since, and is not copied to before the next.
     #[inline(always)]
     unsafe fn load_rows<S: Multiply, const ROWS: usize>(
         &self,
@@ -412,7 +432,7 @@ impl Addresses {
         let mut rows = [[0; 4]; ROWS];
         each!(m < ROWS, {
             let at = opaque(self.rows[chunk]) + slot + m as u32 * FRAGMENT;
-            // SAFETY: the caller's promise.
+            // SAFETY: the warp is whole; its 16-byte rows are swizzled chunks of the panel, aligned and complete.
             rows[m] = unsafe { map!(ldmatrix_x4(at), of 4, S::value) };
         });
         rows
@@ -421,11 +441,14 @@ impl Addresses {
     /// Two fragments of columns.
     ///
     /// # Safety
-    /// The conditions of [`load_rows`](Self::load_rows) hold.
+    /// - All 32 lanes of the warp call it together, with the same `slot`, `chunk` and `pair`.
+    /// - `slot` is a multiple of the bytes of a stage, inside the ring; `self` points at `16 (pair + 1)` columns of
+    ///   its panels or more.
+    /// - Its step was waited for by all threads, which passed a barrier since, and is not copied to before the next.
     #[inline(always)]
     unsafe fn load_columns<S: Multiply>(&self, slot: u32, chunk: usize, pair: usize) -> [u32; 4] {
         let at = opaque(self.columns[chunk]) + slot + pair as u32 * FRAGMENT;
-        // SAFETY: the caller's promise.
+        // SAFETY: the warp is whole; its 16-byte rows are swizzled chunks of the panel, aligned and complete.
         unsafe { map!(ldmatrix_x4(at), of 4, S::value) }
     }
 }
@@ -485,7 +508,12 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
     /// called for each chunk.
     ///
     /// # Safety
-    /// All warps of the block call it; the slot is complete, the next was asked for.
+    /// - All 32 lanes of the warp call it together; each other warp of the block takes the same step here or in
+    ///   [`attend`], and passes its barrier.
+    /// - `slot` holds a step that was waited for; the part's fragments are the first of it.
+    /// - The step in `next_slot` was copied as group `PENDING` before the last that is committed here, or `next_slot`
+    ///   is `slot`: its fragments are loaded after [`end_step`] has waited for it.
+    /// - `copy` writes nothing to `slot` or `next_slot`.
     #[inline(always)]
     unsafe fn step<S: Multiply, const SUMMING: bool, const THREADS: u32, const PENDING: u32>(
         &mut self,
@@ -493,7 +521,8 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
         next_slot: u32,
         mut copy: impl FnMut(usize),
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: fragments of `slot` are loaded before the barrier at its end, those of `next_slot` after it: the
+        // last rows, and the columns for which `pair + AHEAD >= OWN`, follow `end_step`.
         unsafe {
             each!(chunk < FRAGMENTS, {
                 let last = chunk == FRAGMENTS - 1;
@@ -530,7 +559,12 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
     /// The sums of all steps, which are multiplied in laps of the ring if `RING`, as far as they are whole.
     ///
     /// # Safety
-    /// All warps of the block call it or [`attend`]; the samples are readable.
+    /// - All lanes of the warp call it, while the block's other warps call it or [`attend`]: each passes the same
+    ///   barriers.
+    /// - [`Panels::start`] was called by the whole block with the same `p` and `STAGES`; its first step was waited
+    ///   for, and a barrier passed since.
+    /// - `THREADS` is the number of threads of the block, `PENDING` is `STAGES - 2`, and `COPIES` are the chunks that
+    ///   a thread copies of a step.
     #[inline(always)]
     unsafe fn correlate<
         S: Multiply,
@@ -551,7 +585,9 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
             tile.row - tile.place.row,
             if panels.among { tile.place.column - tile.place.row } else { panels.shape.rows },
         );
-        // SAFETY: a slot is read after it was waited for, and copied to after all have read it.
+        // SAFETY: all warps take the same steps, whose barriers stand between the reads of a slot and the next copy
+        // to it, and between a copy that was waited for and its reads. `step < whole` is where the copied step is
+        // whole.
         unsafe {
             let mut columns = [[0; 4]; AHEAD];
             for pair in 0..AHEAD {
@@ -617,8 +653,10 @@ impl<const ROWS: usize> Sums<ROWS> {
     /// Writes the sums to the visibilities.
     ///
     /// # Safety
-    /// All threads of the block call it, and read the panels no more once they have passed its barrier; no other
-    /// warp writes these baselines.
+    /// - All threads of the block that have sums call it, each with the rest of its warp; the others are in
+    ///   [`attend`], and pass the same barrier at its end. The block reads its panels no more behind it.
+    /// - `tile` is the warp's own, and its shared memory has a patch of [`PATCH_BYTES`] for each warp.
+    /// - No other warp of the launch writes these baselines; a launch has room for all of them at `visibilities`.
     #[inline(always)]
     unsafe fn store<S: Multiply, const THREADS: u32>(&self, p: &Correlate, tile: &Warp) {
         let TileOrigin { channel, column, .. } = tile.place;
@@ -633,7 +671,8 @@ impl<const ROWS: usize> Sums<ROWS> {
                 let (pair, half, word) = (index / 8, index / 4 % 2, index % 4);
                 [real[pair][half][word], imaginary[pair][half][word]]
             };
-            // SAFETY: nobody reads the panels after the barrier; the warp's patch; the caller's promise.
+            // SAFETY: nobody reads the panels after the barrier, and no copy is under way; the warp's
+            // patch and baselines are its own.
             unsafe {
                 let add = |address, sum| S::add_global(address, sum);
                 patch::store::<{ 16 * PAIRS }>(&corner, patch, value, add);
@@ -644,7 +683,10 @@ impl<const ROWS: usize> Sums<ROWS> {
     /// Writes the sums of the imaginary parts of the rows.
     ///
     /// # Safety
-    /// The whole warp calls it, and no other warp of the launch for these rows.
+    /// - All 32 lanes of the warp call it together.
+    /// - `row_sums` has a 4-byte aligned word for each input of each channel, written before if the mode is
+    ///   [`mode::ADD`].
+    /// - No other warp of the launch writes the sums of these rows: the tile is the one at the left edge.
     #[inline(always)]
     unsafe fn store_row_sums(&self, p: &Correlate, tile: &Warp) {
         let lane = opaque(lane());
@@ -653,7 +695,7 @@ impl<const ROWS: usize> Sums<ROWS> {
             let row = tile.row + 8 * half as u32 + lane / 4;
             let mut sum = self.rows[half / 2][half % 2 * 2];
             if row < p.inputs && lane.is_multiple_of(4) {
-                // SAFETY: the input's sum, this lane's alone.
+                // SAFETY: the row is an input's, whose sum one lane of one warp of the launch writes.
                 unsafe {
                     if p.mode == mode::ADD {
                         sum = sum.wrapping_add(read_global(sums + 4 * row as u64));
@@ -688,7 +730,10 @@ impl Warp {
 /// The whole of a block's work.
 ///
 /// # Safety
-/// The conditions of the kernels hold.
+/// - All threads of a block of `shape.threads()` call it together, once, in a launch that keeps the conditions of
+///   [`Correlate`]: addresses, sizes, and the grid.
+/// - The block has `shape.shared_bytes()` of dynamic shared memory, all of it free.
+/// - The constants follow from `shape`, as `correlators!` computes them, and [`check`] accepts it.
 #[inline(always)]
 unsafe fn correlate<
     S: Multiply,
@@ -709,7 +754,9 @@ unsafe fn correlate<
     let end = if row < p.inputs { row + shape.warp_rows } else { 0 };
     let pairs = end.saturating_sub(place.column) / 16;
 
-    // SAFETY: the caller's promise; the conditions are the warps'.
+    // SAFETY: the block starts its copies together, waits for the first and passes a barrier. Then every warp takes
+    // all steps, in `Part::correlate` or `attend`, and one more barrier. Baselines of a warp are its own, and the
+    // tile at the left edge is one for each row.
     unsafe {
         panels.start::<STAGES>(p);
         cp_async_wait::<PENDING>();

@@ -34,7 +34,13 @@ pub struct Corner {
 /// words in all; `add` adds a 32-bit sum to that at an address.
 ///
 /// # Safety
-/// The whole warp calls it; `patch` is its own; no other warp writes these baselines.
+/// - All 32 lanes of the warp call it together, with the same `corner` and `patch`.
+/// - `patch` is a multiple of 16 and begins [`PATCH_BYTES`](crate::abi::correlate::PATCH_BYTES) of the block's shared
+///   memory that nobody else uses meanwhile.
+/// - The visibilities of the corner's channel are 8-byte aligned device memory, a pair of words for each baseline of
+///   `inputs` inputs. No other warp writes the baselines of these rows and columns; with [`mode::ADD`] others may add
+///   to them as `add` does.
+/// - `COLUMNS` is a multiple of 32.
 #[inline(always)]
 pub unsafe fn store<const COLUMNS: usize>(
     corner: &Corner,
@@ -42,7 +48,7 @@ pub unsafe fn store<const COLUMNS: usize>(
     value: impl Fn(usize) -> [u32; 2],
     add: impl Fn(u64, u32),
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the conditions are the same; this order of rows is one of the 16.
     unsafe { store_rows::<COLUMNS>(corner, patch, |half, row| 8 * half + row, value, add) }
 }
 
@@ -50,7 +56,14 @@ pub unsafe fn store<const COLUMNS: usize>(
 /// the accumulator.
 ///
 /// # Safety
-/// The conditions of [`store`] hold.
+/// - All 32 lanes of the warp call it together, with the same `corner` and `patch`.
+/// - `patch` is a multiple of 16 and begins [`PATCH_BYTES`](crate::abi::correlate::PATCH_BYTES) of the block's shared
+///   memory that nobody else uses meanwhile.
+/// - The visibilities of the corner's channel are 8-byte aligned device memory, a pair of words for each baseline of
+///   `inputs` inputs. No other warp writes the baselines of these rows and columns; with [`mode::ADD`] others may add
+///   to them as `add` does.
+/// - `COLUMNS` is a multiple of 32.
+/// - `row_of` is a bijection of `(0..2, 0..8)` to `0..16`.
 #[inline(always)]
 pub unsafe fn store_rows<const COLUMNS: usize>(
     corner: &Corner,

@@ -39,10 +39,11 @@ pub trait Samples {
     /// Adds an accumulator to that in memory, in one piece.
     ///
     /// # Safety
-    /// `address` is 4-byte aligned global memory that the grid uses by this alone.
+    /// - `address` is a multiple of 4, and its 4 bytes lie in device memory that was written before.
+    /// - The grid uses them by this function of one sample type only, until the launch has ended.
     #[inline(always)]
     unsafe fn add_global(address: u64, sum: u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: an aligned word that is only added to, by the conditions above.
         unsafe { add_global(address, sum) };
     }
 }
@@ -184,7 +185,7 @@ impl Samples for Half {
 
     #[inline(always)]
     unsafe fn add_global(address: u64, sum: u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: an aligned word that is only added to, as the trait asks of its callers.
         unsafe { add_global_f32(address, f32::from_bits(sum)) };
     }
 }

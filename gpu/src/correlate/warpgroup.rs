@@ -62,21 +62,25 @@ impl TileOrigin {
 /// the host knows the next launch's first.
 ///
 /// # Safety
-/// The launch is the only one that uses the counter now.
+/// - One thread of the block calls it.
+/// - `p.tickets` is a multiple of 4, the address of a word of device memory that was `p.first_ticket` before the
+///   launch; until it has ended nobody else uses it.
 #[inline(always)]
 pub unsafe fn take_tile(p: &CorrelateWarpgroup) -> Option<u32> {
-    // SAFETY: the caller's promise.
+    // SAFETY: an aligned word that this launch alone adds to.
     tile_of(p, unsafe { fetch_add_global(p.tickets, 1) })
 }
 
 /// The next ticket, of which [`tile_of`] may be asked later, when it has come.
 ///
 /// # Safety
-/// The conditions of [`take_tile`] hold.
+/// - Thread 0 of the block calls it: what it adds is 1 there.
+/// - `p.tickets` is a multiple of 4, the address of a word of device memory that was `p.first_ticket` before the
+///   launch; until it has ended nobody else uses it.
 #[inline(always)]
 pub unsafe fn take_ticket(p: &CorrelateWarpgroup) -> u32 {
     // The assembler would have the lanes share an addition of 1, and wait for the ticket to be dealt out.
-    // SAFETY: the caller's promise.
+    // SAFETY: an aligned word that this launch alone adds to.
     unsafe { fetch_add_global(p.tickets, opaque(thread()) / WARPGROUP + 1) }
 }
 
@@ -103,7 +107,12 @@ pub fn corner(p: &CorrelateWarpgroup, tile: &TileOrigin, warp: u32) -> Corner {
 /// [`patch::store`].
 ///
 /// # Safety
-/// The conditions of [`patch::store`] hold.
+/// - All 32 lanes of warp `warp` of those that multiply call it together.
+/// - `patch` is a multiple of 16 and begins [`PATCH_BYTES`](crate::abi::correlate::PATCH_BYTES) of the block's shared
+///   memory that nobody else uses meanwhile.
+/// - `p.visibilities` is 8-byte aligned device memory, a pair of words for each baseline of each channel. No other
+///   warp of the launch writes the baselines of these rows and columns.
+/// - `COLUMNS` is a multiple of 32.
 #[inline(always)]
 pub unsafe fn store<const COLUMNS: usize>(
     p: &CorrelateWarpgroup,
@@ -113,6 +122,6 @@ pub unsafe fn store<const COLUMNS: usize>(
     value: impl Fn(usize) -> [u32; 2],
     add: impl Fn(u64, u32),
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the warp is whole, the patch its own, and the corner's rows and columns are those of its tile.
     unsafe { patch::store::<COLUMNS>(&corner(p, tile, warp), patch, value, add) };
 }

@@ -205,7 +205,13 @@ trait Multiply<F: Feed, const WORDS: usize>: Samples {
     /// Then the stage is free: nothing of it is read any more.
     ///
     /// # Safety
-    /// The whole warpgroup calls it; both panels are complete and visible.
+    /// - All 128 threads of the warpgroup call it together, with the same `b` and `excess`.
+    /// - `b` is the [`descriptor`] of a panel of `2 WORDS` columns or more in the block's shared memory, at a
+    ///   multiple of 1024 bytes.
+    /// - `row` is [`Feed::row_address`] of the warp's 16 rows, in panels that lie in shared memory.
+    /// - Both panels are complete, and visible to the thread and to `wgmma`: it has waited for TMA's barrier
+    ///   ([`Pipeline::wait_ready`]), behind which no thread wrote to them but before a `fence.proxy.async`. Nobody
+    ///   writes them before the call returns.
     unsafe fn multiply(
         real: &mut [u32; WORDS],
         imaginary: &mut [u32; WORDS],
@@ -235,7 +241,9 @@ macro_rules! multiply {
                 b: u64,
                 multiply!(@name $($excess)?): u32,
             ) {
-                // SAFETY: the caller's promise.
+                // SAFETY: a whole warpgroup on panels that are there and visible, as the trait asks. The text waits
+                // for its products: the sums are complete and the fragments free when it ends. `ldmatrix` reads rows
+                // of 16 bytes, which the feed's pitch leads from one fragment to the next.
                 unsafe {
                     asm_scope! {
                         inout real: (0, $columns), imaginary: (1, $columns);
@@ -294,7 +302,12 @@ trait Leave<F: Feed, const WORDS: usize, const IMAGINARY: bool>: Samples {
     /// `fresh` is overwritten if `begun` is zero.
     ///
     /// # Safety
-    /// The conditions of [`Multiply::multiply`] hold.
+    /// - All 128 threads of the warpgroup call it together, with the same `b` and `begun`.
+    /// - `b` is the [`descriptor`] of a panel of `2 WORDS` columns or more in the block's shared memory, at a
+    ///   multiple of 1024 bytes.
+    /// - `row` is [`Feed::row_address`] of the warp's 16 rows, in panels that lie in shared memory.
+    /// - Both panels are complete, and visible to the thread and to `wgmma`, as [`Multiply::multiply`] asks. Nobody
+    ///   writes them before the call returns.
     unsafe fn multiply_component(fresh: &mut [u32; WORDS], row: u32, b: u64, begun: u32);
 }
 
@@ -342,7 +355,8 @@ macro_rules! leave {
                 b: u64,
                 begun: u32,
             ) {
-                // SAFETY: the caller's promise.
+                // SAFETY: a whole warpgroup on panels that are there and visible, as the trait asks. The text waits
+                // for its products, so that the sums are complete when it ends.
                 unsafe {
                     asm_scope! {
                         inout fresh: (0, $columns);
@@ -394,7 +408,9 @@ trait Parts<F: Feed>: Samples + Sized {
     /// of them.
     ///
     /// # Safety
-    /// The conditions of these hold.
+    /// - All 128 threads of the warpgroup call it together, as one of those that [`Pipeline::multiply_tiles`] runs.
+    /// - `tile` is tile `index`, which begins in the ring's stage.
+    /// - The warpgroup has inputs among its rows, and `columns` is at least 1.
     unsafe fn multiply_columns(
         work: &Correlator<Self, F>,
         columns: u32,
@@ -416,7 +432,8 @@ macro_rules! parts {
                 tile: &TileOrigin,
                 ring: &mut Ring,
             ) {
-                // SAFETY: the caller's promise.
+                // SAFETY: the conditions are the same; a part has the columns that are asked for, and no more than
+                // the tile, as the widths grow and the tile's own stands at the end.
                 unsafe {
                     $(if columns <= $columns || work.shape.columns == $columns {
                         return work.$multiply::<{ $columns / 2 }>(index, tile, ring);
@@ -455,7 +472,10 @@ struct Correlator<'a, S, F> {
 /// The whole of a block's work.
 ///
 /// # Safety
-/// The conditions of the kernels hold.
+/// - All threads of a block of `shape.threads()` call it together, once, in a launch that keeps the conditions of
+///   [`CorrelateWarpgroup`]: addresses, tensor maps, tickets.
+/// - The block has `shape.shared().bytes` of dynamic shared memory, all of it free.
+/// - The numbers of registers are those of `shape`.
 #[inline(always)]
 unsafe fn correlate<
     S: Parts<F>,
@@ -469,7 +489,9 @@ unsafe fn correlate<
     let shared = shape.shared();
     let pipeline = Pipeline { base: dynamic_shared(), plan: shared.ring };
     let work = &Correlator::<S, F> { p, shape, shared, pipeline, kind: PhantomData };
-    // SAFETY: the block's shared memory is laid out by the plan, and every role keeps to its barriers.
+    // SAFETY: thread 0 makes the barriers, and the block's barrier follows. `full` has the arrival of thread 0,
+    // `transformed` those of warps 1 to 3, `empty` those of all that multiply, whole warpgroups that take registers
+    // together.
     unsafe {
         if thread() == 0 {
             pipeline.init(1, 32 * TRANSPOSING_WARPS, shape.multiplying());
@@ -492,7 +514,8 @@ unsafe fn correlate<
 impl<S: Parts<F>, F: Feed> Stage for Correlator<'_, S, F> {
     #[inline(always)]
     unsafe fn take(&self) -> Option<u32> {
-        // SAFETY: the caller's promise.
+        // SAFETY: one thread of the block asks, and the counter of tickets is this launch's, as `CorrelateWarpgroup`
+        // says.
         unsafe { take_tile(self.p) }
     }
 
@@ -500,7 +523,7 @@ impl<S: Parts<F>, F: Feed> Stage for Correlator<'_, S, F> {
     #[inline(always)]
     unsafe fn load(&self, tile: &TileOrigin, byte: u32, stage: u32, full: u32) {
         let panels = Panels { at: stage, shape: self.shape, tile };
-        // SAFETY: the caller's promise.
+        // SAFETY: the stage is empty, as the trait asks; `full` expects what the feed brings of each input.
         unsafe {
             mbarrier_arrive_expect(full, panels.inputs() * F::INPUT_BYTES);
             F::bring(self.p, panels, byte, full);
@@ -511,7 +534,7 @@ impl<S: Parts<F>, F: Feed> Stage for Correlator<'_, S, F> {
     #[inline(always)]
     unsafe fn transform(&self, tile: &TileOrigin, byte: u32, stage: u32) {
         let panels = Panels { at: stage, shape: self.shape, tile };
-        // SAFETY: the caller's promise.
+        // SAFETY: warps 1 to 3 of the block are the role, whole; each has waited for the stage to be full.
         unsafe { F::transpose(self.p, panels, byte, thread() / 32 - 1, TRANSPOSING_WARPS) };
     }
 }
@@ -538,7 +561,8 @@ impl<S: Parts<F>, F: Feed> Work for Correlator<'_, S, F> {
         let tile = self.tile(index);
         let first_row = tile.first_row + 64 * group;
         let columns = (first_row + 64).saturating_sub(tile.first_column);
-        // SAFETY: the caller's promise; the number of columns is the warpgroup's.
+        // SAFETY: the warpgroup is whole and sees the same rows and columns. A tile that it has nothing of is passed,
+        // step by step; of others the widest part has all columns that it needs.
         unsafe {
             if first_row >= self.p.inputs || columns == 0 {
                 self.pipeline.skip(self, ring);
@@ -551,6 +575,11 @@ impl<S: Parts<F>, F: Feed> Work for Correlator<'_, S, F> {
 
 impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
     /// Multiplies the warpgroup's rows by the first `2 * WORDS` columns, and writes the visibilities.
+    ///
+    /// # Safety
+    /// - All 128 threads of the warpgroup call it together, as one of those that [`Pipeline::multiply_tiles`] runs.
+    /// - `tile` is tile `index`, which begins in the ring's stage.
+    /// - The tile has `2 WORDS` columns or more in its panel, and the warpgroup has inputs among its rows.
     #[inline(always)]
     unsafe fn multiply_part<const WORDS: usize>(
         &self,
@@ -566,7 +595,8 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
         let (mut real, mut imaginary, mut row_sums) = ([0; WORDS], [0; WORDS], [0; 2]);
         let mut byte = 0;
         while byte < p.row_bytes {
-            // SAFETY: the stage holds samples, as its barriers say.
+            // SAFETY: the whole warpgroup waits for a stage before it multiplies, and each thread arrives at `empty`
+            // when the products have been waited for.
             unsafe {
                 pipeline.wait_ready::<Self>(ring);
                 let columns = pipeline.stage(ring);
@@ -584,13 +614,19 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
             pipeline.advance(ring);
             byte += STEP_BYTES;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the warpgroup's sums are of its own rows, which no other multiplies.
         unsafe { self.store(index, &real, &imaginary, row_sums) };
     }
 
     /// The same of samples whose sums leave the matrix units, which truncate them, every [`STEPS_IN_UNITS`] steps: they
     /// are added to others, rounded to nearest. There are no registers for two sets of both components; so
     /// one is multiplied after the other, in the same stages.
+    ///
+    /// # Safety
+    /// - All 128 threads of the warpgroup call it together, as one of those that [`Pipeline::multiply_tiles`] runs.
+    /// - `tile` is tile `index`, which begins in the ring's stage.
+    /// - The tile has `2 WORDS` columns or more in its panel, and the warpgroup has inputs among its rows.
+    /// - The ring has [`STEPS_IN_UNITS`] stages or more: so many are held at a time.
     #[inline(always)]
     unsafe fn multiply_leaving<const WORDS: usize>(
         &self,
@@ -612,7 +648,8 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
             let mut again = Ring { ..*ring };
             let mut step = 0;
             while step < steps {
-                // SAFETY: the stage holds samples, as its barriers say.
+                // SAFETY: the whole warpgroup waits for a stage before it multiplies; none is let go before its
+                // second product.
                 unsafe {
                     pipeline.wait_ready::<Self>(&again);
                     let stage = pipeline.stage(&again);
@@ -625,7 +662,8 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
             add_here::<S, WORDS>(&mut real, &fresh);
             let mut step = 0;
             while step < steps {
-                // SAFETY: as above.
+                // SAFETY: the stage was waited for in the loop above, and is still held; each thread arrives at
+                // `empty` when this product has been waited for.
                 unsafe {
                     let stage = pipeline.stage(ring);
                     let (row, b) = (stage + rows, descriptor(stage));
@@ -637,7 +675,7 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
             }
             add_here::<S, WORDS>(&mut imaginary, &fresh);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the warpgroup's sums are of its own rows, which no other multiplies.
         unsafe { self.store(index, &real, &imaginary, [0; 2]) };
     }
 
@@ -645,7 +683,10 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
     /// visibilities.
     ///
     /// # Safety
-    /// No other warp has these baselines.
+    /// - All 32 lanes of each warp of the warpgroup call it together.
+    /// - Sums are those of tile `index`, of the warp's 16 rows by the first `2 WORDS` columns. No other warp of the
+    ///   launch writes these baselines: a tile is one block's, and its rows one warp's.
+    /// - Memory at `p.visibilities` and, at the left edge, `p.row_sums` is as [`CorrelateWarpgroup`] says.
     #[inline(always)]
     unsafe fn store<const WORDS: usize>(
         &self,
@@ -658,7 +699,8 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
         // Recomputed, as registers are scarce above: where the tile is, and who this is.
         let tile = &self.tile(opaque(index));
         let warp = (opaque(thread()) - WARPGROUP) / 32;
-        // SAFETY: no other warp has these baselines; every row has one tile at the left edge.
+        // SAFETY: the warp is whole; its patch is its own by the plan; no other warp has these baselines, and every
+        // row has one tile at the left edge.
         unsafe {
             if S::SUMS && tile.first_column == 0 {
                 self.store_row_sums(tile, warp, row_sums);
@@ -686,7 +728,11 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
     /// Writes the sums of the imaginary parts of a warp's rows, of which four lanes have a share.
     ///
     /// # Safety
-    /// The whole warp calls it, and no other warp of the launch for these rows.
+    /// - All 32 lanes of the warp call it together.
+    /// - `p.row_sums` has a 4-byte aligned word for each input of each channel, written before if the mode is
+    ///   [`mode::ADD`].
+    /// - No other warp of the launch writes the sums of these rows: the tile is the one at the left edge, `warp` the
+    ///   calling one.
     #[inline(always)]
     unsafe fn store_row_sums(&self, tile: &TileOrigin, warp: u32, row_sums: [u32; 2]) {
         let p = self.p;
@@ -705,7 +751,7 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
             let row = tile.first_row + 16 * warp + F::row(half as u32, lane / 4);
             if row < p.inputs && lane.is_multiple_of(4) {
                 let address = p.row_sums + 4 * (tile.channel as u64 * p.inputs as u64 + row as u64);
-                // SAFETY: the input's sum, this lane's alone.
+                // SAFETY: the row is an input's, whose sum one lane of one warp of the launch writes.
                 unsafe {
                     if p.mode == mode::ADD {
                         sum = sum.wrapping_add(read_global(address));

@@ -108,7 +108,10 @@ struct Correlator<'a> {
 /// The whole of a block's work.
 ///
 /// # Safety
-/// The conditions of the kernels hold.
+/// - All threads of a block of `shape.threads()` call it together, once, in a launch that keeps the conditions of
+///   [`CorrelateWarpgroup`]: addresses, tensor maps, tickets.
+/// - The block has `shape.shared().bytes` of dynamic shared memory, all of it free; `shape` is [`TILE_CI4`], and the
+///   registers are its own.
 #[inline(always)]
 unsafe fn correlate<const STAGING_REGISTERS: u32, const MULTIPLYING_REGISTERS: u32>(
     p: &CorrelateWarpgroup,
@@ -117,7 +120,8 @@ unsafe fn correlate<const STAGING_REGISTERS: u32, const MULTIPLYING_REGISTERS: u
     let shared = shape.shared();
     let pipeline = Pipeline { base: dynamic_shared(), plan: shared.ring };
     let work = Correlator { p, shape, shared, pipeline };
-    // SAFETY: the block's shared memory is laid out by the plan, and every role keeps to its barriers.
+    // SAFETY: thread 0 makes the barriers, and the block's barrier follows. `full` has the arrival of thread 0,
+    // `transformed` those of both staging warpgroups, `empty` those of all that multiply: each arrives once a lap.
     unsafe {
         if thread() == 0 {
             pipeline.init(1, shape.staging * WARPGROUP, shape.multiplying());
@@ -170,11 +174,15 @@ impl Correlator<'_> {
     /// is left.
     ///
     /// # Safety
-    /// One thread of the block calls it, for stage after stage.
+    /// - Thread 0 of the block alone calls it, for one place of the ring after the other, with the `ticket` that the
+    ///   call before left.
+    /// - The loader's word `BYTE` holds `p.row_bytes` before the first call; nobody else uses the loader's words.
+    /// - The barriers were made, and a barrier of the block stands between that and this call.
     #[inline(always)]
     unsafe fn load(&self, ring: &Ring, ticket: &mut u32) {
         let Self { p, shape, pipeline, .. } = *self;
-        // SAFETY: the panels are the stage's, the words this thread's.
+        // SAFETY: the words are this thread's. The stage was waited for before its box is asked for, and its `full`
+        // expects the bytes of one panel, or of two where rows have their own.
         unsafe {
             let mut byte = load_shared(self.loader(loader::BYTE));
             if byte == loader::DONE {
@@ -217,6 +225,11 @@ impl Correlator<'_> {
 
     /// The first warpgroup and the last: make the planes of the columns of the block's tiles, half of the
     /// times each, a column a thread.
+    ///
+    /// # Safety
+    /// - All threads of the first and the last warpgroup call it together, once; the others multiply.
+    /// - The barriers were made with `full = 1` and `transformed = 2 WARPGROUP`, and a barrier of the block stands
+    ///   between that and this call.
     #[inline(always)]
     unsafe fn unpack_tiles(&self) {
         let Self { p, pipeline, .. } = *self;
@@ -228,7 +241,9 @@ impl Correlator<'_> {
         };
         let (mut sum, mut byte) = (0, 0);
         let mut ring = Ring::START;
-        // SAFETY: stages are written when they were read by all, as the barriers say.
+        // SAFETY: thread 0 alone loads, a step ahead. Each thread waits for its stage to be empty and full before it
+        // unpacks half a column, which is its own, and arrives once behind a fence. Both warpgroups see the same
+        // tiles.
         unsafe {
             let mut ticket = 0;
             if thread() == 0 {
@@ -278,13 +293,18 @@ impl Correlator<'_> {
 /// bytes into w in place; `EXCESS`-8 bytes are w already. Adds to `sum`.
 ///
 /// # Safety
-/// The panels are the calling thread's at these times.
+/// - `from` is the address of chunk 0 or 4 of a column in the panel of columns of a stage, whose planes lie
+///   [`PLANES`] further.
+/// - The stage is full, and the planes are not read any more: the thread has waited for `full` and `empty`.
+/// - Nobody else reads or writes these four chunks of the column, nor their places in the planes, before the thread
+///   has arrived at `transformed`.
 #[inline(always)]
 unsafe fn unpack<const EXCESS: bool>(from: u32, sum: &mut u32) {
     let (sign, flip) = if EXCESS { (SIGN, 0) } else { (0, EXCESS_8) };
     for chunk in 0..panel::CHUNKS / 2 {
         let at = from ^ (chunk * panel::CHUNK);
-        // SAFETY: the caller's promise.
+        // SAFETY: 16 aligned bytes of the panel and of each plane, which are this thread's: exclusive or with a chunk
+        // stays in the row.
         unsafe {
             let words = load_shared_4(at);
             store_shared_4(at + PLANES[0], words.map(|word| word & HIGH ^ sign));
@@ -320,7 +340,8 @@ impl Work for Correlator<'_> {
         let tile = self.tile(index);
         let first_row = tile.first_row + 64 * group;
         let columns = (first_row + 64).saturating_sub(tile.first_column);
-        // SAFETY: the caller's promise; the number of columns is the warpgroup's.
+        // SAFETY: the warpgroup is whole and sees the same rows and columns. A tile that it has nothing of is passed,
+        // step by step; the diagonal leaves at most 128 columns of others.
         unsafe {
             if first_row >= self.p.inputs || columns == 0 {
                 self.pipeline.skip(self, ring);
@@ -429,7 +450,13 @@ trait Multiply {
     /// `lane / 4 + 8`. `EXCESS`: the rows are excess-8.
     ///
     /// # Safety
-    /// The whole warpgroup calls it; the panels are complete and visible.
+    /// - All 128 threads of the warpgroup call it together, with the same `b`.
+    /// - `b` is the descriptor of the panel of columns of a stage, at a multiple of 1024 bytes, whose planes lie
+    ///   [`PLANES`] further.
+    /// - `row` is the address that the lane gives to `ldmatrix`, in the panel of rows (or of columns, on the
+    ///   diagonal) of that stage.
+    /// - Panels and planes are complete, and visible to the thread and to `wgmma`: it has waited for the stage
+    ///   ([`Pipeline::wait_ready`]). Nobody writes them before the call returns.
     unsafe fn multiply<const EXCESS: bool>(&mut self, row_sums: &mut [u32; 2], row: u32, b: u64);
 }
 
@@ -445,7 +472,9 @@ macro_rules! multiply {
                 b: u64,
             ) {
                 let [sums_v, sums_p, sums_q] = &mut self.0;
-                // SAFETY: the caller's promise.
+                // SAFETY: a whole warpgroup on panels that are there and visible, as the trait asks; fragments of x,
+                // p, q and v are overwritten when the product that reads them has been waited for, and all are when
+                // the text ends.
                 unsafe {
                     asm_scope! {
                         inout sums_v: (0, $columns), sums_p: (1, $columns), sums_q: (2, $columns);
@@ -502,6 +531,11 @@ multiply! { 64 128 }
 impl Correlator<'_> {
     /// Multiplies the warpgroup's rows of tile `index` by the first `2 * WORDS` columns, and writes the
     /// visibilities.
+    ///
+    /// # Safety
+    /// - All 128 threads of the warpgroup call it together, as one of those that [`Pipeline::multiply_tiles`] runs.
+    /// - Tile `index` begins in the ring's stage, and the warpgroup has inputs among its rows.
+    /// - `p.row_bytes` is not 0: a step is multiplied in any case.
     #[inline(always)]
     unsafe fn multiply_part<const WORDS: usize>(&self, index: u32, ring: &mut Ring)
     where
@@ -513,7 +547,8 @@ impl Correlator<'_> {
         let excess = rows == 0 || p.excess == EXCESS_8;
         let rows = panel::ldmatrix_address(rows, 16 * ((thread() - WARPGROUP) / 32), 0);
         let (mut sums, mut row_sums) = (Sums([[0; WORDS]; 3]), [0; 2]);
-        // SAFETY: the caller's promise; the last stage has the sums of the columns.
+        // SAFETY: `steps` leaves the ring at the last stage, which is ready and still held: it has the sums of the
+        // columns. Each thread arrives when it has read them.
         unsafe {
             let byte = if excess {
                 self.steps::<WORDS, true>(ring, rows, &mut sums, &mut row_sums)
@@ -536,7 +571,8 @@ impl Correlator<'_> {
             [real as u32, (imaginary[word] as i32 >> 4) as u32]
         };
         let patch = self.shared.patches.at(pipeline.base, warp);
-        // SAFETY: no other warp has these baselines.
+        // SAFETY: the warp is whole, its patch its own by the plan; the block alone has this tile, and the warp alone
+        // these rows.
         unsafe {
             let add = |address, sum| add_global(address, sum);
             if WORDS == 32 {
@@ -551,7 +587,9 @@ impl Correlator<'_> {
     /// address `rows`, in a stage, to `ldmatrix`.
     ///
     /// # Safety
-    /// The conditions of the kernels hold; the whole warpgroup calls it.
+    /// - All 128 threads of the warpgroup call it together; a tile begins in the ring's stage.
+    /// - `rows` is the offset in a stage of the 16 bytes that the lane gives to `ldmatrix`.
+    /// - `p.row_bytes` is not 0.
     #[inline(always)]
     unsafe fn steps<const WORDS: usize, const EXCESS: bool>(
         &self,
@@ -567,7 +605,8 @@ impl Correlator<'_> {
         let mut byte = 0;
         // There is a step at least: a loop that may not run would hold zeros beside the sums.
         loop {
-            // SAFETY: the stage is complete, as its barriers say.
+            // SAFETY: the whole warpgroup has waited for the stage, and none of its threads has arrived at `empty`
+            // for it.
             unsafe {
                 pipeline.wait_ready::<Self>(ring);
                 // From one lane, so that the assembler knows that it is the same in all.
@@ -578,7 +617,7 @@ impl Correlator<'_> {
             if byte >= p.row_bytes {
                 return byte;
             }
-            // SAFETY: the block's barriers.
+            // SAFETY: the stage was waited for, and its products too: nothing reads it any more.
             unsafe { pipeline.arrive_empty(ring) };
             pipeline.advance(ring);
         }
@@ -593,7 +632,11 @@ impl<const WORDS: usize> Sums<WORDS> {
     /// wrap modulo 2^32, as the result does not.
     ///
     /// # Safety
-    /// The whole warp calls it; a word for each column is at `column_sums`.
+    /// - All 32 lanes of the warp call it together.
+    /// - `column_sums` is a multiple of 8, and two rows of [`TILE_CI4`]`.columns` words lie there in the block's
+    ///   shared memory.
+    /// - They are complete, and nobody writes them meanwhile: the thread has waited for their stage, and not arrived
+    ///   at `empty` for it.
     #[inline(always)]
     unsafe fn set_right(&mut self, row_sums: [u32; 2], times: u32, column_sums: u32) {
         let rows = row_sums.map(|mut sum| {
@@ -606,7 +649,8 @@ impl<const WORDS: usize> Sums<WORDS> {
         for half in 0..2 {
             for n in 0..WORDS / 4 {
                 let at = column + half * 4 * TILE_CI4.columns + 32 * n as u32;
-                // SAFETY: the caller's promise.
+                // SAFETY: 8 aligned bytes of the words of `column_sums`: the columns `8n + 2 (lane % 4)` and the
+                // next, of one half of the times.
                 let sums = unsafe { load_shared_2(at) };
                 for word in 0..4 {
                     let v = &mut v[4 * n + word];

@@ -18,9 +18,19 @@ pub fn warp_barrier() {
     unsafe { ptx!("bar.warp.sync -1;") };
 }
 
-/// `mov.u32`: `value`, which rustc takes for unknown, so that it computes with it in place. As the
-/// bound of a loop it keeps the loop rolled; values computed from it inside a loop take no register
-/// outside.
+/// `mov.u32`: returns `value`, and hides from rustc that it does.
+///
+/// It changes no result, only how many registers and instructions the kernel takes. rustc knows nothing of what an
+/// `asm!` returns, so it can neither compute with it ahead nor recognise it as a value that it has already:
+///
+/// - as the bound of a loop, it keeps the loop rolled;
+/// - in an address or index, what follows from it is computed where it stands, not before the loop, where it
+///   would hold a register all the time;
+/// - on a value that is needed again much later (`opaque(thread())`, `opaque(p.inputs)`), it has rustc compute
+///   what follows from it once more, rather than keep that in registers meanwhile;
+/// - on a sum, it has the addition done here, not put off to where the sum is used.
+///
+/// `ptxas` sees a copy, and drops it.
 #[inline(always)]
 pub fn opaque(value: u32) -> u32 {
     let same: u32;
@@ -70,11 +80,13 @@ pub fn dynamic_shared() -> u32 {
 /// `ld.shared.u32`.
 ///
 /// # Safety
-/// `address` is 4-byte aligned shared memory of the block.
+/// - `address` is a multiple of 4, and its 4 bytes lie in the block's shared memory.
+/// - The bytes were written before, and nobody writes them meanwhile: between another thread's
+///   access and this one stands a barrier that both wait at.
 #[inline(always)]
 pub unsafe fn load_shared(address: u32) -> u32 {
     let value: u32;
-    // SAFETY: the caller's promise.
+    // SAFETY: reads 4 bytes that are the block's, aligned and written, by the conditions above.
     unsafe { ptx!("ld.shared.u32 {}, [{}];", out(reg32) value, in(reg32) address) };
     value
 }
@@ -82,11 +94,13 @@ pub unsafe fn load_shared(address: u32) -> u32 {
 /// `ld.shared.v2.u32`.
 ///
 /// # Safety
-/// `address` is 8-byte aligned shared memory of the block.
+/// - `address` is a multiple of 8, and its 8 bytes lie in the block's shared memory.
+/// - The bytes were written before, and nobody writes them meanwhile: between another thread's
+///   access and this one stands a barrier that both wait at.
 #[inline(always)]
 pub unsafe fn load_shared_2(address: u32) -> [u32; 2] {
     let [a, b]: [u32; 2];
-    // SAFETY: the caller's promise.
+    // SAFETY: reads 8 bytes that are the block's, aligned and written, by the conditions above.
     unsafe {
         ptx!("ld.shared.v2.u32 {{{}, {}}}, [{}];", out(reg32) a, out(reg32) b, in(reg32) address)
     };
@@ -96,11 +110,13 @@ pub unsafe fn load_shared_2(address: u32) -> [u32; 2] {
 /// `ld.shared.v4.u32`.
 ///
 /// # Safety
-/// `address` is 16-byte aligned shared memory of the block.
+/// - `address` is a multiple of 16, and its 16 bytes lie in the block's shared memory.
+/// - The bytes were written before, and nobody writes them meanwhile: between another thread's
+///   access and this one stands a barrier that both wait at.
 #[inline(always)]
 pub unsafe fn load_shared_4(address: u32) -> [u32; 4] {
     let [a, b, c, d]: [u32; 4];
-    // SAFETY: the caller's promise.
+    // SAFETY: reads 16 bytes that are the block's, aligned and written, by the conditions above.
     unsafe {
         ptx!(
             "ld.shared.v4.u32 {{{}, {}, {}, {}}}, [{}];",
@@ -113,11 +129,13 @@ pub unsafe fn load_shared_4(address: u32) -> [u32; 4] {
 /// `ld.shared.u8`.
 ///
 /// # Safety
-/// `address` is shared memory of the block.
+/// - `address`: its byte lies in the block's shared memory.
+/// - The byte was written before, and nobody writes it meanwhile: between another thread's
+///   access and this one stands a barrier that both wait at.
 #[inline(always)]
 pub unsafe fn load_shared_8(address: u32) -> u32 {
     let value: u32;
-    // SAFETY: the caller's promise.
+    // SAFETY: reads a byte that is the block's and written, by the conditions above.
     unsafe { ptx!("ld.shared.u8 {}, [{}];", out(reg32) value, in(reg32) address) };
     value
 }
@@ -125,11 +143,13 @@ pub unsafe fn load_shared_8(address: u32) -> u32 {
 /// `ld.shared.u16`.
 ///
 /// # Safety
-/// `address` is 2-byte aligned shared memory of the block.
+/// - `address` is a multiple of 2, and its 2 bytes lie in the block's shared memory.
+/// - The bytes were written before, and nobody writes them meanwhile: between another thread's
+///   access and this one stands a barrier that both wait at.
 #[inline(always)]
 pub unsafe fn load_shared_16(address: u32) -> u32 {
     let value: u32;
-    // SAFETY: the caller's promise.
+    // SAFETY: reads 2 bytes that are the block's, aligned and written, by the conditions above.
     unsafe {
         ptx!(
             "{{ .reg .b16 half; ld.shared.u16 half, [{}]; cvt.u32.u16 {}, half; }}",
@@ -142,21 +162,25 @@ pub unsafe fn load_shared_16(address: u32) -> u32 {
 /// `st.shared.u32`.
 ///
 /// # Safety
-/// `address` is 4-byte aligned shared memory of the block.
+/// - `address` is a multiple of 4, and its 4 bytes lie in the block's shared memory.
+/// - Nobody else reads or writes them meanwhile: between another thread's access and this one stands a
+///   barrier that both wait at.
 #[inline(always)]
 pub unsafe fn store_shared(address: u32, value: u32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: writes 4 bytes that are the block's, and this thread's now, by the conditions above.
     unsafe { ptx!("st.shared.u32 [{}], {};", in(reg32) address, in(reg32) value) };
 }
 
 /// `ld.shared.u64`.
 ///
 /// # Safety
-/// `address` is 8-byte aligned shared memory of the block.
+/// - `address` is a multiple of 8, and its 8 bytes lie in the block's shared memory.
+/// - The bytes were written before, and nobody writes them meanwhile: between another thread's
+///   access and this one stands a barrier that both wait at.
 #[inline(always)]
 pub unsafe fn load_shared_64(address: u32) -> u64 {
     let value: u64;
-    // SAFETY: the caller's promise.
+    // SAFETY: reads 8 bytes that are the block's, aligned and written, by the conditions above.
     unsafe { ptx!("ld.shared.u64 {}, [{}];", out(reg64) value, in(reg32) address) };
     value
 }
@@ -164,20 +188,24 @@ pub unsafe fn load_shared_64(address: u32) -> u64 {
 /// `st.shared.u64`.
 ///
 /// # Safety
-/// `address` is 8-byte aligned shared memory of the block.
+/// - `address` is a multiple of 8, and its 8 bytes lie in the block's shared memory.
+/// - Nobody else reads or writes them meanwhile: between another thread's access and this one stands a
+///   barrier that both wait at.
 #[inline(always)]
 pub unsafe fn store_shared_64(address: u32, value: u64) {
-    // SAFETY: the caller's promise.
+    // SAFETY: writes 8 bytes that are the block's, and this thread's now, by the conditions above.
     unsafe { ptx!("st.shared.u64 [{}], {};", in(reg32) address, in(reg64) value) };
 }
 
 /// `st.shared.v2.u32`.
 ///
 /// # Safety
-/// `address` is 8-byte aligned shared memory of the block.
+/// - `address` is a multiple of 8, and its 8 bytes lie in the block's shared memory.
+/// - Nobody else reads or writes them meanwhile: between another thread's access and this one stands a
+///   barrier that both wait at.
 #[inline(always)]
 pub unsafe fn store_shared_2(address: u32, [a, b]: [u32; 2]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: writes 8 bytes that are the block's, and this thread's now, by the conditions above.
     unsafe {
         ptx!("st.shared.v2.u32 [{}], {{{}, {}}};", in(reg32) address, in(reg32) a, in(reg32) b)
     };
@@ -186,10 +214,12 @@ pub unsafe fn store_shared_2(address: u32, [a, b]: [u32; 2]) {
 /// `st.shared.v4.u32`.
 ///
 /// # Safety
-/// `address` is 16-byte aligned shared memory of the block.
+/// - `address` is a multiple of 16, and its 16 bytes lie in the block's shared memory.
+/// - Nobody else reads or writes them meanwhile: between another thread's access and this one stands a
+///   barrier that both wait at.
 #[inline(always)]
 pub unsafe fn store_shared_4(address: u32, [a, b, c, d]: [u32; 4]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: writes 16 bytes that are the block's, and this thread's now, by the conditions above.
     unsafe {
         ptx!(
             "st.shared.v4.u32 [{}], {{{}, {}, {}, {}}};",
@@ -201,31 +231,36 @@ pub unsafe fn store_shared_4(address: u32, [a, b, c, d]: [u32; 4]) {
 /// `st.shared.u8`: the low byte of `value`.
 ///
 /// # Safety
-/// `address` is shared memory of the block.
+/// - `address`: its byte lies in the block's shared memory.
+/// - Nobody else reads or writes it meanwhile: between another thread's access and this one stands a
+///   barrier that both wait at.
 #[inline(always)]
 pub unsafe fn store_shared_8(address: u32, value: u32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: writes a byte that is the block's, and this thread's now, by the conditions above.
     unsafe { ptx!("st.shared.u8 [{}], {};", in(reg32) address, in(reg32) value) };
 }
 
 /// `st.shared.u16`.
 ///
 /// # Safety
-/// `address` is 2-byte aligned shared memory of the block.
+/// - `address` is a multiple of 2, and its 2 bytes lie in the block's shared memory.
+/// - Nobody else reads or writes them meanwhile: between another thread's access and this one stands a
+///   barrier that both wait at.
 #[inline(always)]
 pub unsafe fn store_shared_16(address: u32, value: u16) {
-    // SAFETY: the caller's promise.
+    // SAFETY: writes 2 bytes that are the block's, and this thread's now, by the conditions above.
     unsafe { ptx!("st.shared.u16 [{}], {};", in(reg32) address, in(reg16) value) };
 }
 
 /// `ld.global.nc.u8`: read-only data.
 ///
 /// # Safety
-/// `address` is global memory that no thread of the grid writes.
+/// - `address`: its byte lies in device memory that was written before the launch.
+/// - No thread of the grid writes it in this launch: the cache of read-only data does not follow writes.
 #[inline(always)]
 pub unsafe fn load_global_8(address: u64) -> u32 {
     let value: u32;
-    // SAFETY: the caller's promise.
+    // SAFETY: reads a byte that is there and constant, by the conditions above.
     unsafe {
         ptx!(
             "ld.global.nc.u8 {}, [{}];",
@@ -238,11 +273,12 @@ pub unsafe fn load_global_8(address: u64) -> u32 {
 /// `ld.global.nc.u16`: read-only data.
 ///
 /// # Safety
-/// `address` is 2-byte aligned global memory that no thread of the grid writes.
+/// - `address` is a multiple of 2, and its 2 bytes lie in device memory that was written before the launch.
+/// - No thread of the grid writes them in this launch: the cache of read-only data does not follow writes.
 #[inline(always)]
 pub unsafe fn load_global_16(address: u64) -> u32 {
     let value: u32;
-    // SAFETY: the caller's promise.
+    // SAFETY: reads 2 bytes that are there, aligned and constant, by the conditions above.
     unsafe {
         ptx!(
             "{{ .reg .b16 half; ld.global.nc.u16 half, [{}]; cvt.u32.u16 {}, half; }}",
@@ -255,11 +291,12 @@ pub unsafe fn load_global_16(address: u64) -> u32 {
 /// `ld.global.nc.u32`: read-only data.
 ///
 /// # Safety
-/// `address` is 4-byte aligned global memory that no thread of the grid writes.
+/// - `address` is a multiple of 4, and its 4 bytes lie in device memory that was written before the launch.
+/// - No thread of the grid writes them in this launch: the cache of read-only data does not follow writes.
 #[inline(always)]
 pub unsafe fn load_global(address: u64) -> u32 {
     let value: u32;
-    // SAFETY: the caller's promise.
+    // SAFETY: reads 4 bytes that are there, aligned and constant, by the conditions above.
     unsafe {
         ptx!(
             "ld.global.nc.u32 {}, [{}];",
@@ -272,11 +309,12 @@ pub unsafe fn load_global(address: u64) -> u32 {
 /// `ld.global.nc.v4.u32`: read-only data.
 ///
 /// # Safety
-/// `address` is 16-byte aligned global memory that no thread of the grid writes.
+/// - `address` is a multiple of 16, and its 16 bytes lie in device memory that was written before the launch.
+/// - No thread of the grid writes them in this launch: the cache of read-only data does not follow writes.
 #[inline(always)]
 pub unsafe fn load_global_4(address: u64) -> [u32; 4] {
     let [a, b, c, d]: [u32; 4];
-    // SAFETY: the caller's promise.
+    // SAFETY: reads 16 bytes that are there, aligned and constant, by the conditions above.
     unsafe {
         ptx!(
             "ld.global.nc.v4.u32 {{{}, {}, {}, {}}}, [{}];",
@@ -290,11 +328,13 @@ pub unsafe fn load_global_4(address: u64) -> [u32; 4] {
 /// `ld.global.v2.u32`: data that this thread may have written.
 ///
 /// # Safety
-/// `address` is 8-byte aligned global memory that no other thread of the grid writes.
+/// - `address` is a multiple of 8, and its 8 bytes lie in device memory that was written before.
+/// - Nobody else writes them meanwhile: no other block in this launch, and other threads of this block only on
+///   the other side of a barrier.
 #[inline(always)]
 pub unsafe fn read_global_2(address: u64) -> [u32; 2] {
     let [a, b]: [u32; 2];
-    // SAFETY: the caller's promise.
+    // SAFETY: reads 8 bytes that are there, aligned and written, by the conditions above.
     unsafe {
         ptx!("ld.global.v2.u32 {{{}, {}}}, [{}];", out(reg32) a, out(reg32) b, in(reg64) address)
     };
@@ -304,11 +344,13 @@ pub unsafe fn read_global_2(address: u64) -> [u32; 2] {
 /// `ld.global.v4.u32`: data that this thread may have written.
 ///
 /// # Safety
-/// `address` is 16-byte aligned global memory that no other thread of the grid writes.
+/// - `address` is a multiple of 16, and its 16 bytes lie in device memory that was written before.
+/// - Nobody else writes them meanwhile: no other block in this launch, and other threads of this block only on
+///   the other side of a barrier.
 #[inline(always)]
 pub unsafe fn read_global_4(address: u64) -> [u32; 4] {
     let [a, b, c, d]: [u32; 4];
-    // SAFETY: the caller's promise.
+    // SAFETY: reads 16 bytes that are there, aligned and written, by the conditions above.
     unsafe {
         ptx!(
             "ld.global.v4.u32 {{{}, {}, {}, {}}}, [{}];",
@@ -321,30 +363,36 @@ pub unsafe fn read_global_4(address: u64) -> [u32; 4] {
 /// `st.global.u8`: the lowest byte of `value`.
 ///
 /// # Safety
-/// `address` is global memory that no other thread of the grid uses.
+/// - `address`: its byte lies in device memory.
+/// - Nobody else reads or writes it meanwhile: no other block in this launch, and other threads of this
+///   block only on the other side of a barrier.
 #[inline(always)]
 pub unsafe fn store_global_8(address: u64, value: u32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: writes a byte that is there and this thread's now, by the conditions above.
     unsafe { ptx!("st.global.u8 [{}], {};", in(reg64) address, in(reg32) value) };
 }
 
 /// `st.global.u32`.
 ///
 /// # Safety
-/// `address` is 4-byte aligned global memory that no other thread of the grid uses.
+/// - `address` is a multiple of 4, and its 4 bytes lie in device memory.
+/// - Nobody else reads or writes them meanwhile: no other block in this launch, and other threads of this
+///   block only on the other side of a barrier.
 #[inline(always)]
 pub unsafe fn store_global(address: u64, value: u32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: writes 4 bytes that are there, aligned and this thread's now, by the conditions above.
     unsafe { ptx!("st.global.u32 [{}], {};", in(reg64) address, in(reg32) value) };
 }
 
 /// `st.global.v2.u32`.
 ///
 /// # Safety
-/// `address` is 8-byte aligned global memory that no other thread of the grid uses.
+/// - `address` is a multiple of 8, and its 8 bytes lie in device memory.
+/// - Nobody else reads or writes them meanwhile: no other block in this launch, and other threads of this
+///   block only on the other side of a barrier.
 #[inline(always)]
 pub unsafe fn store_global_2(address: u64, [a, b]: [u32; 2]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: writes 8 bytes that are there, aligned and this thread's now, by the conditions above.
     unsafe {
         ptx!("st.global.v2.u32 [{}], {{{}, {}}};", in(reg64) address, in(reg32) a, in(reg32) b)
     };
@@ -353,10 +401,12 @@ pub unsafe fn store_global_2(address: u64, [a, b]: [u32; 2]) {
 /// `st.global.v4.u32`.
 ///
 /// # Safety
-/// `address` is 16-byte aligned global memory that no other thread of the grid uses.
+/// - `address` is a multiple of 16, and its 16 bytes lie in device memory.
+/// - Nobody else reads or writes them meanwhile: no other block in this launch, and other threads of this
+///   block only on the other side of a barrier.
 #[inline(always)]
 pub unsafe fn store_global_4(address: u64, [a, b, c, d]: [u32; 4]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: writes 16 bytes that are there, aligned and this thread's now, by the conditions above.
     unsafe {
         ptx!(
             "st.global.v4.u32 [{}], {{{}, {}, {}, {}}};",
@@ -368,11 +418,12 @@ pub unsafe fn store_global_4(address: u64, [a, b, c, d]: [u32; 4]) {
 /// `ld.global.nc.v2.u32`: read-only data.
 ///
 /// # Safety
-/// `address` is 8-byte aligned global memory that no thread of the grid writes.
+/// - `address` is a multiple of 8, and its 8 bytes lie in device memory that was written before the launch.
+/// - No thread of the grid writes them in this launch: the cache of read-only data does not follow writes.
 #[inline(always)]
 pub unsafe fn load_global_2(address: u64) -> [u32; 2] {
     let [a, b]: [u32; 2];
-    // SAFETY: the caller's promise.
+    // SAFETY: reads 8 bytes that are there, aligned and constant, by the conditions above.
     unsafe {
         ptx!(
             "ld.global.nc.v2.u32 {{{}, {}}}, [{}];",
@@ -386,11 +437,13 @@ pub unsafe fn load_global_2(address: u64) -> [u32; 2] {
 /// written.
 ///
 /// # Safety
-/// `address` is 4-byte aligned global memory that no other block of the grid writes.
+/// - `address` is a multiple of 4, and its 4 bytes lie in device memory that was written before.
+/// - Nobody else writes them meanwhile: no other block in this launch, and other threads of this block only on
+///   the other side of a barrier.
 #[inline(always)]
 pub unsafe fn read_global(address: u64) -> u32 {
     let value: u32;
-    // SAFETY: the caller's promise.
+    // SAFETY: reads 4 bytes that are there, aligned and written, by the conditions above.
     unsafe { ptx!("ld.global.u32 {}, [{}];", out(reg32) value, in(reg64) address) };
     value
 }
@@ -398,21 +451,25 @@ pub unsafe fn read_global(address: u64) -> u32 {
 /// `st.global.u16`.
 ///
 /// # Safety
-/// `address` is 2-byte aligned global memory that no other thread of the grid uses.
+/// - `address` is a multiple of 2, and its 2 bytes lie in device memory.
+/// - Nobody else reads or writes them meanwhile: no other block in this launch, and other threads of this
+///   block only on the other side of a barrier.
 #[inline(always)]
 pub unsafe fn store_global_16(address: u64, value: u16) {
-    // SAFETY: the caller's promise.
+    // SAFETY: writes 2 bytes that are there, aligned and this thread's now, by the conditions above.
     unsafe { ptx!("st.global.u16 [{}], {};", in(reg64) address, in(reg16) value) };
 }
 
 /// `ld.global.u64`: data that this thread may have written.
 ///
 /// # Safety
-/// `address` is 8-byte aligned global memory that no other thread of the grid writes.
+/// - `address` is a multiple of 8, and its 8 bytes lie in device memory that was written before.
+/// - Nobody else writes them meanwhile: no other block in this launch, and other threads of this block only on
+///   the other side of a barrier.
 #[inline(always)]
 pub unsafe fn read_global_64(address: u64) -> u64 {
     let value: u64;
-    // SAFETY: the caller's promise.
+    // SAFETY: reads 8 bytes that are there, aligned and written, by the conditions above.
     unsafe { ptx!("ld.global.u64 {}, [{}];", out(reg64) value, in(reg64) address) };
     value
 }
@@ -420,21 +477,24 @@ pub unsafe fn read_global_64(address: u64) -> u64 {
 /// `st.global.u64`.
 ///
 /// # Safety
-/// `address` is 8-byte aligned global memory that no other thread of the grid uses.
+/// - `address` is a multiple of 8, and its 8 bytes lie in device memory.
+/// - Nobody else reads or writes them meanwhile: no other block in this launch, and other threads of this
+///   block only on the other side of a barrier.
 #[inline(always)]
 pub unsafe fn store_global_64(address: u64, value: u64) {
-    // SAFETY: the caller's promise.
+    // SAFETY: writes 8 bytes that are there, aligned and this thread's now, by the conditions above.
     unsafe { ptx!("st.global.u64 [{}], {};", in(reg64) address, in(reg64) value) };
 }
 
 /// `atom.global.add.u32`: atomically adds `value` to a word of memory, and returns the old one.
 ///
 /// # Safety
-/// `address` is 4-byte aligned global memory that the grid uses by this instruction only.
+/// - `address` is a multiple of 4, and its 4 bytes lie in device memory that was written before.
+/// - The grid uses them by atomic additions only, until the launch has ended.
 #[inline(always)]
 pub unsafe fn fetch_add_global(address: u64, value: u32) -> u32 {
     let before: u32;
-    // SAFETY: the caller's promise.
+    // SAFETY: changes 4 bytes that are there, aligned and only added to, by the conditions above.
     unsafe {
         ptx!(
             "atom.global.add.u32 {}, [{}], {};",
@@ -447,10 +507,11 @@ pub unsafe fn fetch_add_global(address: u64, value: u32) -> u32 {
 /// `red.global.add.u32`: atomically adds `value` to a word of memory.
 ///
 /// # Safety
-/// `address` is 4-byte aligned global memory that the grid uses by this instruction only.
+/// - `address` is a multiple of 4, and its 4 bytes lie in device memory that was written before.
+/// - The grid uses them by atomic additions only, until the launch has ended.
 #[inline(always)]
 pub unsafe fn add_global(address: u64, value: u32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: changes 4 bytes that are there, aligned and only added to, by the conditions above.
     unsafe { ptx!("red.global.add.u32 [{}], {};", in(reg64) address, in(reg32) value) };
 }
 
@@ -458,20 +519,22 @@ pub unsafe fn add_global(address: u64, value: u32) {
 /// to be normal are zero.
 ///
 /// # Safety
-/// `address` is 4-byte aligned global memory that the grid uses by this instruction only.
+/// - `address` is a multiple of 4, and its 4 bytes lie in device memory that was written before.
+/// - The grid uses them by atomic additions only, until the launch has ended.
 #[inline(always)]
 pub unsafe fn add_global_f32(address: u64, value: f32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: changes 4 bytes that are there, aligned and only added to, by the conditions above.
     unsafe { ptx!("red.global.add.f32 [{}], {};", in(reg64) address, in(reg32) value) };
 }
 
 /// `red.global.add.u64`: atomically adds `value` to a 64-bit word of memory.
 ///
 /// # Safety
-/// `address` is 8-byte aligned global memory that the grid uses by this instruction only.
+/// - `address` is a multiple of 8, and its 8 bytes lie in device memory that was written before.
+/// - The grid uses them by atomic additions only, until the launch has ended.
 #[inline(always)]
 pub unsafe fn add_global_64(address: u64, value: u64) {
-    // SAFETY: the caller's promise.
+    // SAFETY: changes 8 bytes that are there, aligned and only added to, by the conditions above.
     unsafe { ptx!("red.global.add.u64 [{}], {};", in(reg64) address, in(reg64) value) };
 }
 

@@ -28,6 +28,22 @@ macro_rules! ptx {
 
 /// Declares a kernel: `kernel! { /// docs  fn name(p: Params) { ... } }`.
 ///
+/// A launch of any kernel keeps these conditions, which the kernels' own comments call the conditions of a launch:
+///
+/// - The GPU, the threads of a block, the bytes of its dynamic shared memory and the blocks of a cluster are those of
+///   the kernel's [`Entry`](crate::abi::Entry). Grids and blocks have one dimension.
+/// - The grid is as large as the documentation of the kernel or of its parameters says.
+/// - An address in the parameters is device memory of the size and alignment that the field's documentation
+///   states, and stays allocated till the launch has ended. What the kernel reads was written before. 0 stands for memory
+///   only where the field says so.
+/// - Memory that the kernel writes overlaps no other memory of the parameters, unless a field says so, and nobody else
+///   uses it till the launch has ended: no other launch, no copy. Nobody writes what it reads.
+/// - Other fields are in the ranges that their documentation states.
+///
+/// The body is the whole of a block's work: all threads of the block run it from its beginning, and the block's shared
+/// memory is theirs alone. So a body may call what asks for the whole block, warpgroup or warp, as long as no branch
+/// parts the threads.
+///
 /// On the device it becomes an `extern "ptx-kernel"` entry under its own name; with the feature
 /// `rust-cuda`, a `cuda_std::kernel`. A device build of some kernels (`--cfg corrust_some`) names these, each by a
 /// `--cfg` of its name.
@@ -36,8 +52,13 @@ macro_rules! kernel {
         $(#[$attribute])*
         ///
         /// # Safety
-        /// Launched with the geometry of its row in [`crate::abi`]; the addresses in the parameters
-        /// are device memory of the sizes that the row states.
+        /// - Launched with the GPU, threads, shared memory and cluster of its [`Entry`](crate::abi::Entry), in one
+        ///   dimension, in as many blocks as its documentation or that of its parameters says.
+        /// - Addresses in the parameters are device memory of the sizes and alignments that their fields state; what
+        ///   is read was written before.
+        /// - Till the launch has ended nobody else writes what it reads, nor uses what it writes; what it writes overlaps
+        ///   nothing else of the parameters, unless a field says so.
+        /// - Other fields are in the ranges that they state.
         #[cfg(all(
             target_arch = "nvptx64",
             not(feature = "rust-cuda"),
@@ -45,18 +66,25 @@ macro_rules! kernel {
         ))]
         #[unsafe(no_mangle)]
         pub unsafe extern "ptx-kernel" fn $name($parameter: $type) {
-            // SAFETY: the caller's promise.
+            // SAFETY: a whole block runs the body, in a launch that keeps the conditions above.
             unsafe { $body }
         }
 
         $(#[$attribute])*
         ///
         /// # Safety
-        /// The conditions of the entry hold; on a CPU it is type-checked only.
+        /// - On a CPU it must not be called: it is type-checked only.
+        /// - As an entry of Rust-CUDA it is launched as any kernel is: with the GPU, threads, shared memory, cluster
+        ///   and blocks of its [`Entry`](crate::abi::Entry) and documentation.
+        /// - Addresses in the parameters are device memory of the sizes and alignments that their fields state; what
+        ///   is read was written before.
+        /// - Till the launch has ended nobody else writes what it reads, nor uses what it writes; what it writes overlaps
+        ///   nothing else of the parameters, unless a field says so.
+        /// - Other fields are in the ranges that they state.
         #[cfg(any(not(target_arch = "nvptx64"), feature = "rust-cuda"))]
         #[cfg_attr(feature = "rust-cuda", cuda_std::kernel)]
         pub unsafe fn $name($parameter: $type) {
-            // SAFETY: the caller's promise.
+            // SAFETY: a whole block runs the body, in a launch that keeps the conditions above.
             unsafe { $body }
         }
     };

@@ -6,10 +6,14 @@
 /// Thread-wise; visible to the thread after [`cp_async_wait`], to the block after a barrier more.
 ///
 /// # Safety
-/// Both addresses are 16-byte aligned; `bytes` bytes of the source are readable.
+/// - `shared` and `global` are multiples of 16.
+/// - The 16 bytes at `shared` lie in the block's shared memory. Nobody reads or writes them before the copy was waited
+///   for; what other threads read there before, they read before a barrier that this thread waited at too.
+/// - `bytes` is at most 16. `global` lies in device memory, even if `bytes` is zero; its first `bytes` bytes were
+///   written before the launch, and no thread of the grid writes them in it.
 #[inline(always)]
 pub unsafe fn cp_async_16(shared: u32, global: u64, bytes: u32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: copies between bytes that are there and aligned, and that nobody else touches, by the conditions above.
     unsafe {
         ptx!(
             "cp.async.cg.shared.global [{}], [{}], 16, {};",
@@ -21,10 +25,14 @@ pub unsafe fn cp_async_16(shared: u32, global: u64, bytes: u32) {
 /// `cp.async.cg.shared.global [shared], [global], 16`: [`cp_async_16`] of all 16 bytes.
 ///
 /// # Safety
-/// Both addresses are 16-byte aligned; 16 bytes of the source are readable.
+/// - `shared` and `global` are multiples of 16.
+/// - The 16 bytes at `shared` lie in the block's shared memory. Nobody reads or writes them before the copy was waited
+///   for; what other threads read there before, they read before a barrier that this thread waited at too.
+/// - The 16 bytes at `global` lie in device memory, were written before the launch, and no thread of the grid writes
+///   them in it.
 #[inline(always)]
 pub unsafe fn cp_async_whole_16(shared: u32, global: u64) {
-    // SAFETY: the caller's promise.
+    // SAFETY: copies between bytes that are there and aligned, and that nobody else touches, by the conditions above.
     unsafe {
         ptx!("cp.async.cg.shared.global [{}], [{}], 16;", in(reg32) shared, in(reg64) global)
     };
@@ -34,10 +42,14 @@ pub unsafe fn cp_async_whole_16(shared: u32, global: u64) {
 /// cache.
 ///
 /// # Safety
-/// Both addresses are 4-byte aligned; `bytes` bytes of the source are readable.
+/// - `shared` and `global` are multiples of 4.
+/// - The 4 bytes at `shared` lie in the block's shared memory. Nobody reads or writes them before the copy was waited
+///   for; what other threads read there before, they read before a barrier that this thread waited at too.
+/// - `bytes` is at most 4. `global` lies in device memory, even if `bytes` is zero; its first `bytes` bytes were
+///   written before the launch, and no thread of the grid writes them in it.
 #[inline(always)]
 pub unsafe fn cp_async_4(shared: u32, global: u64, bytes: u32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: copies between bytes that are there and aligned, and that nobody else touches, by the conditions above.
     unsafe {
         ptx!(
             "cp.async.ca.shared.global [{}], [{}], 4, {};",
@@ -67,11 +79,14 @@ pub fn cp_async_wait<const PENDING: u32>() {
 /// is bytes `4(l % 4)..` of its row `l / 4`.
 ///
 /// # Safety
-/// Every lane takes part; addresses are 16-byte aligned shared memory.
+/// - All 32 lanes of the warp call it together.
+/// - `address` is a multiple of 16 in every lane, and its 16 bytes lie in the block's shared memory.
+/// - The bytes were written before, and nobody writes them meanwhile: between another thread's access and this one stands
+///   a barrier that both wait at; copies by `cp.async` were waited for by their own threads before it.
 #[inline(always)]
 pub unsafe fn ldmatrix_x4(address: u32) -> [u32; 4] {
     let [a, b, c, d]: [u32; 4];
-    // SAFETY: the caller's promise.
+    // SAFETY: all lanes read rows that are there, aligned and written, by the conditions above.
     unsafe {
         ptx!(
             "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{{}, {}, {}, {}}}, [{}];",
@@ -88,11 +103,14 @@ pub unsafe fn ldmatrix_x4(address: u32) -> [u32; 4] {
 /// is elements `l / 4` of its rows `2(l % 4)` and `2(l % 4) + 1`.
 ///
 /// # Safety
-/// Every lane takes part; addresses are 16-byte aligned shared memory.
+/// - All 32 lanes of the warp call it together.
+/// - `address` is a multiple of 16 in every lane, and its 16 bytes lie in the block's shared memory.
+/// - The bytes were written before, and nobody writes them meanwhile: between another thread's access and this one stands
+///   a barrier that both wait at; copies by `cp.async` were waited for by their own threads before it.
 #[inline(always)]
 pub unsafe fn ldmatrix_x4_trans(address: u32) -> [u32; 4] {
     let [a, b, c, d]: [u32; 4];
-    // SAFETY: the caller's promise.
+    // SAFETY: all lanes read rows that are there, aligned and written, by the conditions above.
     unsafe {
         ptx!(
             "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {{{}, {}, {}, {}}}, [{}];",

@@ -7,10 +7,12 @@
 /// bytes they announce.
 ///
 /// # Safety
-/// `barrier` is 8 bytes of shared memory, 8-byte aligned, that no one else uses yet.
+/// - `barrier` is a multiple of 8, and its 8 bytes lie in the block's shared memory.
+/// - `arrivals` is at least 1, and less than 2^20.
+/// - Nobody else uses these bytes before a barrier of the block that follows [`fence_barrier_init`].
 #[inline(always)]
 pub unsafe fn mbarrier_init(barrier: u32, arrivals: u32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: writes 8 bytes that are the block's, aligned and this thread's now, by the conditions above.
     unsafe {
         ptx!("mbarrier.init.shared::cta.b64 [{}], {};", in(reg32) barrier, in(reg32) arrivals)
     };
@@ -27,20 +29,25 @@ pub fn fence_barrier_init() {
 /// `mbarrier.arrive.shared::cta.b64`.
 ///
 /// # Safety
-/// `barrier` is an initialised barrier in shared memory.
+/// - `barrier` is a multiple of 8, and its 8 bytes lie in the block's shared memory.
+/// - It was initialised by [`mbarrier_init`], and a barrier of the block stands between that and this call.
+/// - The phase that is under way still lacks an arrival.
 #[inline(always)]
 pub unsafe fn mbarrier_arrive(barrier: u32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: a barrier that is there and initialised, and has room for the arrival, by the conditions above.
     unsafe { ptx!("mbarrier.arrive.shared::cta.b64 _, [{}];", in(reg32) barrier) };
 }
 
 /// `mbarrier.arrive.expect_tx.shared::cta.b64`: arrives, and announces `bytes` bytes of copies.
 ///
 /// # Safety
-/// `barrier` is an initialised barrier in shared memory.
+/// - `barrier` is a multiple of 8, and its 8 bytes lie in the block's shared memory.
+/// - It was initialised by [`mbarrier_init`], and a barrier of the block stands between that and this call.
+/// - The phase that is under way still lacks an arrival.
+/// - Copies of `bytes` bytes in all, less than 2^20, follow that report to this barrier: its phase ends no sooner.
 #[inline(always)]
 pub unsafe fn mbarrier_arrive_expect(barrier: u32, bytes: u32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: a barrier that is there and initialised, and has room for the arrival, by the conditions above.
     unsafe {
         ptx!(
             "mbarrier.arrive.expect_tx.shared::cta.b64 _, [{}], {};",
@@ -53,11 +60,13 @@ pub unsafe fn mbarrier_arrive_expect(barrier: u32, bytes: u32) {
 /// while at the latest.
 ///
 /// # Safety
-/// `barrier` is an initialised barrier in shared memory.
+/// - `barrier` is a multiple of 8, and its 8 bytes lie in the block's shared memory.
+/// - It was initialised by [`mbarrier_init`], and a barrier of the block stands between that and this call.
+/// - The phase of that parity is the one under way or the one before it: an older one has the parity of its successor.
 #[inline(always)]
 pub unsafe fn mbarrier_try_wait(barrier: u32, parity: u32) -> bool {
     let ended: u32;
-    // SAFETY: the caller's promise.
+    // SAFETY: reads a barrier that is there and initialised, by the conditions above.
     unsafe {
         ptx!(
             "{{ .reg .pred ended; \
@@ -72,10 +81,13 @@ pub unsafe fn mbarrier_try_wait(barrier: u32, parity: u32) -> bool {
 /// Waits until the phase of that parity has ended.
 ///
 /// # Safety
-/// The conditions of [`mbarrier_try_wait`] hold.
+/// - `barrier` is a multiple of 8, and its 8 bytes lie in the block's shared memory.
+/// - It was initialised by [`mbarrier_init`], and a barrier of the block stands between that and this call.
+/// - The phase of that parity is the one under way or the one before it.
+/// - The arrivals and bytes that end it come from others, whatever this thread does: it waits for them without end.
 #[inline(always)]
 pub unsafe fn mbarrier_wait(barrier: u32, parity: u32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the barrier is initialised, and stays so, by the first two conditions; asking changes nothing.
     while !unsafe { mbarrier_try_wait(barrier, parity) } {}
 }
 
@@ -86,11 +98,17 @@ pub unsafe fn mbarrier_wait(barrier: u32, parity: u32) {
 /// One thread.
 ///
 /// # Safety
-/// `map` is a tensor map in global memory; `shared` has room for the box, aligned as its swizzle
-/// asks (1024 bytes for 128-byte rows).
+/// - `map` is a multiple of 64, and its 128 bytes are a tensor map (`CUtensorMap`) of 3 dimensions that the host encoded
+///   before the launch. Its tensor lies in device memory, was written before, and nobody writes it in this launch.
+/// - `shared` is a multiple of 128, or of what the map's swizzle repeats after (1024 for rows of 128 bytes); the whole box
+///   lies in the block's shared memory from there on.
+/// - Nobody reads or writes that box before the phase of `barrier` has ended; those who read it before have arrived at
+///   a barrier that this thread waited for. Stores to it were followed by [`fence_proxy_async`].
+/// - `barrier` is initialised, and its phase under way was told to expect the bytes of the box
+///   ([`mbarrier_arrive_expect`]).
 #[inline(always)]
 pub unsafe fn copy_tensor_3d(shared: u32, map: u64, [x, y, z]: [u32; 3], barrier: u32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: reads a tensor and writes a box that are there, and that nobody else touches, by the conditions above.
     unsafe {
         ptx!(
             "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes \
@@ -158,11 +176,15 @@ pub fn of_block(shared: u32, rank: u32) -> u32 {
 /// `ld.shared::cluster.u32`.
 ///
 /// # Safety
-/// `address` is 4-byte aligned shared memory of a block of the cluster, which has not ended.
+/// - `address` is one of [`of_block`], a multiple of 4, and its 4 bytes lie in that block's shared memory.
+/// - All blocks of the cluster have started ([`cluster_wait`] once), and the one that owns the bytes has not ended: it
+///   waits at another [`cluster_wait`], at which this block arrives after the load.
+/// - They were written before, and nobody writes them meanwhile: between another thread's store and this load stands a
+///   [`cluster_arrive`] of that thread and a [`cluster_wait`] of this one.
 #[inline(always)]
 pub unsafe fn load_cluster(address: u32) -> u32 {
     let value: u32;
-    // SAFETY: the caller's promise.
+    // SAFETY: reads 4 bytes of a block that is there, aligned and written, by the conditions above.
     unsafe { ptx!("ld.shared::cluster.u32 {}, [{}];", out(reg32) value, in(reg32) address) };
     value
 }
@@ -170,11 +192,15 @@ pub unsafe fn load_cluster(address: u32) -> u32 {
 /// `ld.shared::cluster.v2.u32`.
 ///
 /// # Safety
-/// The conditions of [`load_cluster`] hold; the address is 8-byte aligned.
+/// - `address` is one of [`of_block`], a multiple of 8, and its 8 bytes lie in that block's shared memory.
+/// - All blocks of the cluster have started ([`cluster_wait`] once), and the one that owns the bytes has not ended: it
+///   waits at another [`cluster_wait`], at which this block arrives after the load.
+/// - They were written before, and nobody writes them meanwhile: between another thread's store and this load stands a
+///   [`cluster_arrive`] of that thread and a [`cluster_wait`] of this one.
 #[inline(always)]
 pub unsafe fn load_cluster_2(address: u32) -> [u32; 2] {
     let [a, b]: [u32; 2];
-    // SAFETY: the caller's promise.
+    // SAFETY: reads 8 bytes of a block that is there, aligned and written, by the conditions above.
     unsafe {
         ptx!(
             "ld.shared::cluster.v2.u32 {{{}, {}}}, [{}];",
@@ -208,10 +234,13 @@ pub fn elect() -> bool {
 /// becomes bytes `4(l % 4)..` of its row `l / 4`.
 ///
 /// # Safety
-/// Every lane takes part; addresses are 16-byte aligned shared memory.
+/// - All 32 lanes of the warp call it together.
+/// - `address` is a multiple of 16 in every lane, and its 16 bytes lie in the block's shared memory; no two lanes' overlap.
+/// - Nobody else reads or writes the bytes meanwhile: between another thread's access and this one stands a barrier that
+///   both wait at.
 #[inline(always)]
 pub unsafe fn stmatrix_x4(address: u32, [a, b, c, d]: [u32; 4]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: all lanes write rows that are there, aligned and the warp's now, by the conditions above.
     unsafe {
         ptx!(
             "stmatrix.sync.aligned.m8n8.x4.shared.b16 [{}], {{{}, {}, {}, {}}};",
@@ -271,7 +300,11 @@ pub fn fence_proxy_async() {
 /// sums is word `i` of [`crate::tile::fragment::accumulator`] at columns `8n..8n + 8`. Wraps modulo 2^32.
 ///
 /// # Safety
-/// The whole warpgroup calls it; the columns are complete and visible.
+/// - All 128 threads of the warpgroup call it together, with the same `columns`.
+/// - `columns` describes 128 rows of 128 bytes in the block's shared memory, from a multiple of 1024 bytes on, and
+///   stands 0 or 64 bytes into the row.
+/// - These bytes are complete and visible to `wgmma`: every thread has waited for the barrier of TMA's copy, or for one
+///   behind the [`fence_proxy_async`] of the threads that stored them. Nobody writes them before the call returns.
 #[inline(always)]
 pub unsafe fn wgmma_m64n128_s8(
     real: &mut [u32; 64],
@@ -280,7 +313,8 @@ pub unsafe fn wgmma_m64n128_s8(
     rotated: [[u32; 4]; 2],
     columns: u64,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: a whole warpgroup on columns that are there and visible, by the conditions above; the text waits for its
+    // own products, so that the sums are complete.
     unsafe {
         asm_scope! {
             inout real: (0, 128), imaginary: (1, 128);

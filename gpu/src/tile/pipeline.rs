@@ -87,7 +87,11 @@ pub trait Work {
     /// those that multiply.
     ///
     /// # Safety
-    /// The whole warpgroup calls it, and goes round the ring by the tile's steps.
+    /// - All 128 threads of warpgroup `group` call it together, with the same arguments, after [`Pipeline::init`] and
+    ///   the block's barrier.
+    /// - `index` is the tile that the ring's stage was announced with ([`Pipeline::announce`]).
+    /// - The implementation waits for each stage before it reads it, and each thread arrives at `empty` once a step:
+    ///   it leaves the ring as many steps further as the tile has.
     unsafe fn multiply(&self, group: u32, index: u32, ring: &mut Ring);
 }
 
@@ -96,20 +100,27 @@ pub trait Stage: Work {
     /// The block's next tile. One thread.
     ///
     /// # Safety
-    /// The conditions of the kernel hold.
+    /// - One thread of the block calls it.
+    /// - What hands tiles out (a counter of tickets) is used by this launch alone.
     unsafe fn take(&self) -> Option<u32>;
 
     /// Starts the copy of the step that begins at `byte` to `stage`, and announces its bytes to the barrier `full`,
     /// whose phase ends when they have arrived. One thread.
     ///
     /// # Safety
-    /// The stage is empty.
+    /// - One thread calls it, which has waited for `stage` to be empty ([`Pipeline::wait_empty`]).
+    /// - `stage` is the address of a stage of the ring, and `full` that of its initialised barrier, which lacks this
+    ///   arrival.
+    /// - `byte` is a multiple of [`Work::STEP_BYTES`] below [`Work::row_bytes`].
     unsafe fn load(&self, tile: &Self::Tile, byte: u32, stage: u32, full: u32);
 
     /// Transforms the step in `stage`, this warp's share of it.
     ///
     /// # Safety
-    /// The stage is full; all warps of the role call it.
+    /// - All warps of the role call it together, each of them whole, with the same arguments.
+    /// - Each thread has waited for `stage` to be full, and none has arrived at `transformed` for it: nobody
+    ///   multiplies it yet.
+    /// - `tile` and `byte` are those that the stage was loaded with.
     unsafe fn transform(&self, tile: &Self::Tile, byte: u32, stage: u32);
 }
 
@@ -130,12 +141,17 @@ impl Pipeline {
     /// says of the others compute-sanitizer does not see.
     ///
     /// # Safety
-    /// The shared memory is the block's, and nobody uses the barriers yet.
+    /// - One thread of the block calls it, once; no other uses the barriers before a barrier of the block that
+    ///   follows.
+    /// - `base` is the address of the block's shared memory, which is as large as `plan` and aligned to 1024 bytes.
+    /// - `full` and `empty` are at least 1. `transformed` is 0 only if nobody uses these barriers; else `plan` has
+    ///   room for them.
     #[inline(always)]
     pub unsafe fn init(self, full: u32, transformed: u32, empty: u32) {
         let mut stage = 0;
         while stage < self.plan.stages {
-            // SAFETY: the caller's promise.
+            // SAFETY: the plan has 8 aligned bytes for each barrier (a test of `abi::shared`), which nobody else uses
+            // before the block's barrier.
             unsafe {
                 mbarrier_init(self.plan.full.at(self.base, stage), full);
                 mbarrier_init(self.plan.empty.at(self.base, stage), empty);
@@ -163,60 +179,74 @@ impl Pipeline {
     /// Waits till the ring's stage is loaded.
     ///
     /// # Safety
-    /// The barriers are there.
+    /// - [`init`](Self::init) was called, and a barrier of the block stands between that and this call.
+    /// - `ring` is the caller's place in the ring: it has seen every phase of the lap before end.
     #[inline(always)]
     pub unsafe fn wait_full(self, ring: &Ring) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the barrier is made, and the parity is that of the phase under way or the one before.
         unsafe { mbarrier_wait(self.barrier(self.plan.full, ring), ring.parity) };
     }
 
     /// Waits till the ring's stage is transformed.
     ///
     /// # Safety
-    /// The barriers are there.
+    /// - [`init`](Self::init) was called, and a barrier of the block stands between that and this call. It made
+    ///   `transformed`.
+    /// - `ring` is the caller's place in the ring: it has seen every phase of the lap before end.
     #[inline(always)]
     pub unsafe fn wait_transformed(self, ring: &Ring) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the barrier is made, and the parity is that of the phase under way or the one before.
         unsafe { mbarrier_wait(self.barrier(self.plan.transformed, ring), ring.parity) };
     }
 
     /// Waits till the ring's stage was read by all in the lap before.
     ///
     /// # Safety
-    /// The barriers are there.
+    /// - [`init`](Self::init) was called, and a barrier of the block stands between that and this call.
+    /// - `ring` is the caller's place in the ring: it has seen every phase of the lap before end.
     #[inline(always)]
     pub unsafe fn wait_empty(self, ring: &Ring) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the barrier is made, and the parity is that of the phase under way or the one before.
         unsafe { mbarrier_wait(self.barrier(self.plan.empty, ring), ring.parity ^ 1) };
     }
 
     /// The thread has loaded its share of the ring's stage.
     ///
     /// # Safety
-    /// The barriers are there.
+    /// - [`init`](Self::init) was called, and a barrier of the block stands between that and this call.
+    /// - The thread is one of those that `full` counts, and has waited for the stage to be empty: it arrives once a
+    ///   lap.
+    /// - What it copied or stored is complete and, for `wgmma`, followed by a `fence.proxy.async`.
     #[inline(always)]
     pub unsafe fn arrive_full(self, ring: &Ring) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the barrier is made, and its phase still lacks this thread, which arrives once a lap.
         unsafe { mbarrier_arrive(self.barrier(self.plan.full, ring)) };
     }
 
     /// The thread has transformed its share of the ring's stage.
     ///
     /// # Safety
-    /// The barriers are there.
+    /// - [`init`](Self::init) was called, and a barrier of the block stands between that and this call. It made
+    ///   `transformed`.
+    /// - The thread is one of those that `transformed` counts, and has waited for the stage to be full: it arrives
+    ///   once a lap.
+    /// - Its stores to the stage are followed by a `fence.proxy.async`, if `wgmma` reads them.
     #[inline(always)]
     pub unsafe fn arrive_transformed(self, ring: &Ring) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the barrier is made, and its phase still lacks this thread, which arrives once a lap.
         unsafe { mbarrier_arrive(self.barrier(self.plan.transformed, ring)) };
     }
 
     /// The thread has read the ring's stage.
     ///
     /// # Safety
-    /// The barriers are there.
+    /// - [`init`](Self::init) was called, and a barrier of the block stands between that and this call.
+    /// - The thread is one of those that `empty` counts, and has waited for the stage to be ready: it arrives once a
+    ///   lap.
+    /// - It reads the stage no more: its loads have returned, and its `wgmma` were waited for.
     #[inline(always)]
     pub unsafe fn arrive_empty(self, ring: &Ring) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the barrier is made, and its phase still lacks this thread, which arrives once a lap.
         unsafe { mbarrier_arrive(self.barrier(self.plan.empty, ring)) };
     }
 
@@ -229,24 +259,32 @@ impl Pipeline {
     /// Says in the ring's stage which tile begins there; `None` ends the block's work.
     ///
     /// # Safety
-    /// All have read the stage's word; its barrier follows.
+    /// - [`init`](Self::init) was called, and a barrier of the block stands between that and this call. `plan` has
+    ///   words of tiles.
+    /// - One thread of the block calls it, after [`wait_empty`](Self::wait_empty) for the stage and before it arrives
+    ///   at `full` for it.
     #[inline(always)]
     pub unsafe fn announce(self, ring: &Ring, tile: Option<u32>) {
         let tile = match tile {
             Some(tile) => tile,
             None => END,
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the word is 4 aligned bytes of the plan; who read it in the lap before has arrived at `empty`, and
+        // who reads it next waits for `full`.
         unsafe { store_shared(self.plan.tile.at(self.base, ring.stage), tile) };
     }
 
     /// Waits for the ring's barrier of `barriers`, and reads which tile begins in its stage.
     ///
     /// # Safety
-    /// The whole warp calls it; the barriers are there.
+    /// - All 32 lanes of the warp call it together, with the same arguments.
+    /// - [`init`](Self::init) was called, and a barrier of the block stands between that and this call. `barriers`
+    ///   are barriers of `plan` that it made: `full` or `transformed`.
+    /// - `ring` is the caller's place in the ring, and a tile begins in its stage, or the work ends there.
     #[inline(always)]
     pub unsafe fn wait_for_tile(self, barriers: Region, ring: &Ring) -> ControlFlow<(), u32> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the barrier is made; once its phase has ended the word was announced, and it stays till this thread
+        // has arrived at `empty`, or at the barrier on which that depends. The whole warp shuffles.
         let tile = unsafe {
             mbarrier_wait(self.barrier(barriers, ring), ring.parity);
             // From one lane, so that the assembler knows that it is the same in all.
@@ -264,10 +302,12 @@ impl Pipeline {
     /// Waits till the ring's stage may be multiplied.
     ///
     /// # Safety
-    /// The barriers are there.
+    /// - [`init`](Self::init) was called, and a barrier of the block stands between that and this call. It made
+    ///   `transformed`, if `W` transforms.
+    /// - `ring` is the caller's place in the ring: it has seen every phase of the lap before end.
     #[inline(always)]
     pub unsafe fn wait_ready<W: Work>(self, ring: &Ring) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the barriers are made, and the parity is that of the phase under way or the one before.
         unsafe {
             if W::TRANSFORMS {
                 // TMA's writes are visible only to threads that wait for its barrier.
@@ -280,11 +320,15 @@ impl Pipeline {
     /// The role of one thread: starts the loads of the block's tiles, step by step.
     ///
     /// # Safety
-    /// One thread of the block calls it.
+    /// - One thread of the block calls it, once, after [`init`](Self::init) with `full = 1` and the block's barrier.
+    /// - The block's other roles run beside it: [`transform_tiles`](Self::transform_tiles) if `W` transforms, and
+    ///   [`multiply_tiles`](Self::multiply_tiles), by as many threads as `init` was told.
+    /// - What hands tiles out is used by this launch alone.
     #[inline(always)]
     pub unsafe fn load_tiles<W: Stage>(self, work: &W) {
         let mut ring = Ring::START;
-        // SAFETY: a stage is loaded when all have read it, as its barrier says.
+        // SAFETY: one thread goes round the ring, and waits for a stage to be empty before it announces and loads
+        // there. At the end it waits for one more, whose phase of `full` it ends itself, with no bytes.
         unsafe {
             while let Some(index) = work.take() {
                 let tile = work.tile(index);
@@ -309,11 +353,15 @@ impl Pipeline {
     /// The role of some warps: transforms the loaded steps of the block's tiles.
     ///
     /// # Safety
-    /// As many threads call it as `transformed` takes arrivals, whole warps.
+    /// - Whole warps call it, once, after [`init`](Self::init) and the block's barrier: as many threads as its
+    ///   `transformed` says, and these alone.
+    /// - One thread of the block calls [`load_tiles`](Self::load_tiles) with the same `work`, and others
+    ///   [`multiply_tiles`](Self::multiply_tiles).
     #[inline(always)]
     pub unsafe fn transform_tiles<W: Stage>(self, work: &W) {
         let mut ring = Ring::START;
-        // SAFETY: a stage is transformed when it is full, as its barrier says.
+        // SAFETY: every thread waits for a stage to be full before it transforms, and arrives once, behind a fence;
+        // the role's warps see the same tiles, so that all of them call `transform`.
         unsafe {
             while let Continue(index) = self.wait_for_tile(self.plan.full, &ring) {
                 let tile = work.tile(index);
@@ -334,12 +382,15 @@ impl Pipeline {
     /// The role of a warpgroup: multiplies the block's tiles.
     ///
     /// # Safety
-    /// As many threads call it as `empty` takes arrivals, whole warpgroups.
+    /// - Whole warpgroups call it, once, after [`init`](Self::init) and the block's barrier: those from thread 128
+    ///   on, as many threads as its `empty` says, and these alone.
+    /// - Other threads of the block load, and transform if `W` does, with the same `work`.
     #[inline(always)]
     pub unsafe fn multiply_tiles<W: Work>(self, work: &W) {
         let mut ring = Ring::START;
         let group = (thread() - WARPGROUP) / WARPGROUP;
-        // SAFETY: the caller's promise.
+        // SAFETY: a whole warpgroup sees the same tiles, each announced in the stage at which it stands; `multiply`
+        // leaves the ring where the next begins.
         unsafe {
             while let Continue(index) = self.wait_for_tile(self.ready::<W>(), &ring) {
                 work.multiply(group, index, &mut ring);
@@ -350,12 +401,15 @@ impl Pipeline {
     /// Lets a tile's steps pass that the warpgroup does not multiply.
     ///
     /// # Safety
-    /// The whole warpgroup calls it.
+    /// - All 128 threads of the warpgroup call it together.
+    /// - `ring` is the caller's place in the ring, where a tile of `work` begins; the caller is one of the threads
+    ///   that `empty` counts, and has read nothing of its stages that is still under way.
+    /// - [`init`](Self::init) was called, and a barrier of the block stands between that and this call.
     #[inline(always)]
     pub unsafe fn skip<W: Work>(self, work: &W, ring: &mut Ring) {
         let mut byte = 0;
         while byte < work.row_bytes() {
-            // SAFETY: the caller's promise.
+            // SAFETY: a phase is waited for before the thread arrives, once a step; nothing of the stage is read.
             unsafe {
                 mbarrier_wait(self.barrier(self.ready::<W>(), ring), ring.parity);
                 self.arrive_empty(ring);
