@@ -52,7 +52,8 @@ fn add_sources(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// First line of shipped PTX: a hash of the steps, of corrust-gpu's instructions, and of the flags.
+/// First line of shipped PTX: a hash of the steps, of corrust-gpu's instructions, and of the flags. Lines of comments and spaces
+/// at the ends of lines are no matter.
 fn first_line() -> String {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
@@ -61,7 +62,10 @@ fn first_line() -> String {
     files.sort();
     let mut hash = Sha256::new();
     for file in files {
-        hash.update(fs::read(file).unwrap());
+        let text = fs::read_to_string(file).unwrap();
+        let code =
+            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
+        code.for_each(|line| hash.update(format!("{line}\n")));
     }
     hash.update(format!("{UNROLLED} {TARGETS:?}"));
     let hash: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
