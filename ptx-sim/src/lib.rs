@@ -50,7 +50,7 @@
 //! Each byte of shared memory remembers who wrote it and when, in vector clocks that barriers, mbarriers
 //! and waits advance: reads of bytes that nothing orders after their write are errors, in every run.
 //! Asynchronous instructions (`cp.async`, bulk and tensor copies, `wgmma`) show their results at the
-//! wait that covers them and not before. docs/simulator.md lists what is modelled and what is not.
+//! wait that covers them and not before. README.md lists what is modelled and what is not.
 //!
 //! # Why the parser is our own
 //! `ptx-syntax` 0.5 is the one maintained PTX parser on crates.io. It generates a type for every form of

@@ -253,17 +253,17 @@ fn every_limit_and_every_system_is_checked_on_sim() {
     assert!(text.contains("tcn-words-ci8") && text.contains("pad-rows"), "{text}");
 }
 
-/// The repository's own table is the one that its record gives.
+/// The table of a page is the one that the record of its GPU gives.
 #[test]
-fn the_readme_has_the_table_of_the_record() {
+fn the_page_on_performance_has_the_table_of_the_record() {
     let folder = tempfile::tempdir().unwrap();
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let readme = folder.path().join("README.md");
-    fs::copy(root.join("README.md"), &readme).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = folder.path().join("performance.md");
+    fs::copy(root.join("docs/performance.md"), &page).unwrap();
     fs::copy(root.join("benches/record/h200/all.json"), folder.path().join("r.json")).unwrap();
-    done(folder.path(), "bench report r.json --readme README.md");
-    let expected = fs::read_to_string(root.join("README.md")).unwrap();
-    assert_eq!(fs::read_to_string(readme).unwrap(), expected);
+    done(folder.path(), "bench report r.json --page performance.md");
+    let expected = fs::read_to_string(root.join("docs/performance.md")).unwrap();
+    assert_eq!(fs::read_to_string(page).unwrap(), expected);
 }
 
 /// Tables of the page on performance have the figures of the record, wherever it has the case.
@@ -408,36 +408,36 @@ fn synthetic() -> String {
 }
 
 #[test]
-fn a_record_is_drawn_and_fills_the_readme() {
+fn a_record_is_drawn_and_fills_a_page() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("r.json"), synthetic()).unwrap();
-    fs::write(folder.path().join("R.md"), "before\n<!-- bench -->\nold\n<!-- /bench -->\nafter\n")
+    fs::write(folder.path().join("P.md"), "before\n<!-- bench -->\nold\n<!-- /bench -->\nafter\n")
         .unwrap();
-    done(folder.path(), "bench report r.json --plot f.svg --readme R.md");
+    done(folder.path(), "bench report r.json --plot f.svg --page P.md");
     let plot = fs::read_to_string(folder.path().join("f.svg")).unwrap();
     for part in ["Performance", "Energy efficiency", "Matrices per second", "Roofline", "TCC int8"]
     {
         assert!(plot.contains(part), "{part}");
     }
-    let readme = fs::read_to_string(folder.path().join("R.md")).unwrap();
-    assert!(readme.starts_with("before\n<!-- bench -->\nOn one NVIDIA H200"), "{readme}");
-    assert!(readme.ends_with("<!-- /bench -->\nafter\n") && !readme.contains("old"), "{readme}");
-    assert!(readme.contains("| correlate `ci8`, N = 2048 | 1300 TOPS | 60 %"), "{readme}");
+    let page = fs::read_to_string(folder.path().join("P.md")).unwrap();
+    assert!(page.starts_with("before\n<!-- bench -->\nOn one NVIDIA H200"), "{page}");
+    assert!(page.ends_with("<!-- /bench -->\nafter\n") && !page.contains("old"), "{page}");
+    assert!(page.contains("| correlate `ci8`, N = 2048 | 1300 TOPS | 60 %"), "{page}");
     assert!(
-        readme.contains("543, Tensor-Core Correlator") && readme.contains("kotekan"),
-        "{readme}"
+        page.contains("543, Tensor-Core Correlator") && page.contains("kotekan"),
+        "{page}"
     );
     // Peers stand beside what is like them.
-    assert!(readme.contains("543 of int8; 39 of int4, emulated"), "{readme}");
-    let two = readme.lines().find(|line| line.contains("two products an instruction")).unwrap();
-    assert!(two.contains("58 TOPS") && two.contains("131 % of its GPU's, CHIME"), "{two}");
+    assert!(page.contains("543 of int8; 39 of int4, emulated"), "{page}");
+    let two = page.lines().find(|line| line.contains("two products an instruction")).unwrap();
+    assert!(two.contains("58 TOPS") && two.contains("1.31 times its GPU's, CHIME"), "{two}");
     // Drawing it again changes nothing.
-    done(folder.path(), "bench report r.json --readme R.md");
-    assert_eq!(fs::read_to_string(folder.path().join("R.md")).unwrap(), readme);
+    done(folder.path(), "bench report r.json --page P.md");
+    assert_eq!(fs::read_to_string(folder.path().join("P.md")).unwrap(), page);
     // A record that has not all that the table shows leaves it as it is.
     done(folder.path(), &format!("{QUICK} --json other.json"));
-    refused(folder.path(), "bench report other.json --readme R.md", "R.md: is left as it is: no");
-    assert_eq!(fs::read_to_string(folder.path().join("R.md")).unwrap(), readme);
+    refused(folder.path(), "bench report other.json --page P.md", "P.md: is left as it is: no");
+    assert_eq!(fs::read_to_string(folder.path().join("P.md")).unwrap(), page);
 }
 
 #[test]

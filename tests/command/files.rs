@@ -134,7 +134,7 @@ fn what_cannot_be_written_is_refused_before_anything_is_computed() {
         (&format!("{BEAMS} -o j.npy --clipped none/c.npy"), none("c.npy")),
         ("bench correlate --device cpu --plot none/b.svg", none("b.svg")),
         ("bench correlate --device cpu --json none/b.json", none("b.json")),
-        ("bench correlate --device cpu --readme rec.npy", "rec.npy: cannot read".into()),
+        ("bench correlate --device cpu --page rec.npy", "rec.npy: cannot read".into()),
     ] {
         let start = Instant::now();
         let text = refused(folder, arguments);

@@ -1,4 +1,4 @@
-//! A correlator in steps, from plain loops to persistent warpgroups: docs/ladder.md.
+//! A correlator in steps, from plain loops to persistent warpgroups: README.md.
 //!
 //! Every step computes, of each channel, `V[i][j] = sum over t of x_i[t] conj(x_j[t])` for `j <= i`.
 //!

@@ -1,9 +1,9 @@
 //! `corrust bench`: choice of cases, and use of the results.
 
 mod ingest;
+mod page;
 mod peers;
 pub mod plot;
-mod readme;
 pub mod table;
 
 use std::{
@@ -56,7 +56,7 @@ Examples:
   corrust bench correlate --inputs 256,2048 --encoding ci8 --kernel wgmma-192,mma-128
   corrust bench beamform --against old.ptx          this build and another's kernels, in turns
   corrust bench --json new.json --against old.json
-  corrust bench report new.json --plot bench.svg --readme README.md
+  corrust bench report new.json --plot bench.svg --page docs/performance.md
   corrust bench ingest --sockets 1,2,4 --rate 1     packets that are received on loopback, beside spead2
   corrust bench --tune mine.json                    which kernels are quickest on this GPU
   corrust bench correlate --device model:a100       predicted times, no GPU needed
@@ -99,9 +99,9 @@ struct Common {
     /// CORRUST_TUNING
     #[arg(long, global = true, value_name = "FILE")]
     tune: Option<PathBuf>,
-    /// Text whose table between the lines `<!-- bench -->` and `<!-- /bench -->` to draw anew
-    #[arg(long, global = true, value_name = "FILE")]
-    readme: Option<PathBuf>,
+    /// Markdown page whose table between the lines `<!-- bench -->` and `<!-- /bench -->` is replaced
+    #[arg(long, global = true, value_name = "FILE.md")]
+    page: Option<PathBuf>,
     #[command(flatten)]
     existing: Existing,
 }
@@ -276,8 +276,8 @@ impl Args {
             .writes(&self.common.json)
             .writes(&self.common.tune)
             .writes_as(&self.common.plot, pictures::ENDINGS);
-        files.updates(&self.common.readme).check(self.common.existing)?;
-        let readme = self.common.readme.as_deref().map(readme::Text::read).transpose()?;
+        files.updates(&self.common.page).check(self.common.existing)?;
+        let page = self.common.page.as_deref().map(page::Page::read).transpose()?;
         let against = self.common.against.as_deref().map(Against::read).transpose()?;
         let record = match &self.system {
             Some(System::Report { records }) => {
@@ -304,7 +304,7 @@ impl Args {
         all([
             self.common.json.as_ref().map_or(Ok(()), |path| record.write(path)),
             self.common.plot.as_ref().map_or(Ok(()), |path| plot::draw(path, &record)),
-            readme.map_or(Ok(()), |readme| readme.redraw(&record)),
+            page.map_or(Ok(()), |page| page.redraw(&record)),
         ])?;
         let slower = against.is_some_and(|against| against.finds_slower(&record));
         Ok(u8::from(slower))
@@ -317,7 +317,7 @@ impl Args {
             given::refuse(&measuring, "a report measures nothing, expected it without")?;
         }
         if matches!(self.system, Some(System::Ingest(_))) {
-            let others = ["sustain", "tune", "json", "against", "plot", "readme"];
+            let others = ["sustain", "tune", "json", "against", "plot", "page"];
             given::refuse(&others, "rates of packets are printed alone, expected it without")?;
             if let On::Model(chip) = &self.common.device {
                 return Err(Error::invalid(format!(
@@ -330,7 +330,7 @@ impl Args {
         }
         if matches!(self.common.device, On::Model(_)) {
             given::refuse(
-                &["repeats", "sustain", "readme"],
+                &["repeats", "sustain", "page"],
                 "a model predicts and measures nothing, expected it without",
             )?;
             if matches!(self.system, Some(System::Limits { .. })) {

@@ -10,9 +10,9 @@ pub const TCC_INT8: [(u64, f64); 5] =
 pub const TCC_INT4: (u64, f64) = (2048, 39.0);
 /// The same, fp16, at 2048 inputs.
 pub const TCC_FP16: (u64, f64) = (2048, 298.0);
-/// The packed correlator of Klages et al. on an AMD R9 280X, two products an instruction: per cent of that GPU's
-/// multiply-adds.
-pub const KLAGES_PERCENT: u32 = 131;
+/// The packed correlator of Klages et al. on an AMD R9 280X, two products an instruction: multiply-adds as
+/// a factor of that GPU's peak rate.
+pub const KLAGES_TIMES: f64 = 1.31;
 /// kotekan's CHORD baseband beamformer, 512 dishes, 96 beams, 32768 times: milliseconds.
 pub const KOTEKAN_MS: f64 = 1.68;
 /// AutocorrelationCUDA, 1024 sensors, 10 groups of 32 lags: instants a second.

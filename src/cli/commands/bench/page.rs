@@ -1,4 +1,4 @@
-//! The README's table, from a record.
+//! The table of a record in a Markdown page, docs/performance.md for one.
 
 use std::path::Path;
 
@@ -14,15 +14,15 @@ use crate::cli::terminal::numbers::digits;
 const BEGIN: &str = "<!-- bench -->\n";
 const END: &str = "<!-- /bench -->";
 
-/// A text with a place for the table.
-pub struct Text<'a> {
+/// Page with a place for the table.
+pub struct Page<'a> {
     path: &'a Path,
     before: String,
     after: String,
 }
 
-impl<'a> Text<'a> {
-    /// Reads the text at `path`.
+impl<'a> Page<'a> {
+    /// Reads the page at `path`.
     pub fn read(path: &'a Path) -> Result<Self> {
         let text = read_text(path)?;
         let parts = text
@@ -37,7 +37,7 @@ impl<'a> Text<'a> {
         Ok(Self { path, before: before.to_owned(), after: after.to_owned() })
     }
 
-    /// Draws the table anew.
+    /// Writes the page with the table of `record`.
     pub fn redraw(&self, record: &Record) -> Result<()> {
         let section = section(record).map_err(|missing| {
             Error::file(
@@ -132,7 +132,7 @@ fn correlator_lines(
             "the same, two products an instruction",
             &two,
             &tops,
-            peer(format!("{} % of its GPU's, CHIME", peers::KLAGES_PERCENT)),
+            peer(format!("{:.2} times its GPU's, CHIME", peers::KLAGES_TIMES)),
         ),
     ];
     lines.into_iter().try_for_each(add)
@@ -175,10 +175,16 @@ fn other_lines(
     lines.into_iter().try_for_each(add)
 }
 
-/// How much of which of the chip's limits was reached.
+/// Share of the chip's binding limit that was reached: a factor where an instruction does several of the limit's
+/// operations, so that it exceeds 1.
 fn limit(row: &Row) -> String {
-    let limit = row.limit.as_ref();
-    limit.map_or(String::new(), |limit| format!("{:.0} %, {}", 100.0 * limit.share, limit.limit))
+    row.limit.as_ref().map_or(String::new(), |limit| {
+        if limit.share > 1.0 {
+            format!("{:.2} times {}", limit.share, limit.limit)
+        } else {
+            format!("{:.0} %, {}", 100.0 * limit.share, limit.limit)
+        }
+    })
 }
 
 /// Power and efficiency, where they were measured.
