@@ -67,7 +67,7 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
             let nibbles = matches!(encoding, Encoding::Ci4 | Encoding::Ci4Offset);
             let forms = [Native::of(encoding), Native::Nibbles];
             for &form in &forms[..1 + usize::from(nibbles)] {
-                let turn = |layout| Turn { encoding, form, layout, inputs, channels, times };
+                let turn = |layout| CornerTurn { encoding, form, layout, inputs, channels, times };
                 cases.push(Box::new(turn(Layout::Tcn)));
                 if Some(&inputs) == options.inputs.last() {
                     cases.push(Box::new(turn(Layout::Cnt)));
@@ -118,7 +118,7 @@ fn placed(
     Samples::new(slice, encoding, layout, channels, inputs)
 }
 
-struct Turn {
+struct CornerTurn {
     encoding: Encoding,
     form: Native,
     layout: Layout,
@@ -127,7 +127,7 @@ struct Turn {
     times: usize,
 }
 
-impl Case for Turn {
+impl Case for CornerTurn {
     fn system(&self) -> &'static str {
         "reorder"
     }
@@ -194,7 +194,7 @@ impl Case for Turn {
     }
 }
 
-impl Turn {
+impl CornerTurn {
     /// Native rows, sample by sample.
     fn expected(&self, samples: &[u8], row_bytes: usize) -> Vec<u8> {
         let Self { encoding, form, layout, inputs, channels, times } = *self;

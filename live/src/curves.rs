@@ -183,7 +183,7 @@ impl Correlated {
         let now = start + first as u64;
         match self.next {
             None => (self.look.start, self.next) = (now, Some(now)),
-            Some(next) => self.lose(now - next, &mut done)?,
+            Some(next) => self.mark_missing(now - next, &mut done)?,
         }
         let counts = chunk.as_ref().expect("something came").counts();
         let mut from = first;
@@ -206,7 +206,7 @@ impl Correlated {
     /// As for [`take`](Self::take).
     pub fn end(&mut self, mut done: impl FnMut(&LiveCurves) -> Result<()>) -> Result<()> {
         if self.plan.instants() > 0 && !self.plan.instants().is_multiple_of(self.interval) {
-            self.look(&mut done)?;
+            self.snapshot(&mut done)?;
         }
         Ok(())
     }
@@ -222,8 +222,12 @@ impl Correlated {
         Ok(())
     }
 
-    /// Adds so many lost instants.
-    fn lose(&mut self, lost: u64, done: &mut dyn FnMut(&LiveCurves) -> Result<()>) -> Result<()> {
+    /// Adds `lost` instants that never came.
+    fn mark_missing(
+        &mut self,
+        lost: u64,
+        done: &mut dyn FnMut(&LiveCurves) -> Result<()>,
+    ) -> Result<()> {
         let zeros = vec![0; self.counts.shape.bytes() * ZEROS.min(lost as usize)];
         let mut left = lost;
         while left > 0 {
@@ -252,7 +256,7 @@ impl Correlated {
             self.look.lost += u64::from(1 - came) * instants as u64;
             self.next = self.next.map(|next| next + instants as u64);
             if instants as u64 == left {
-                self.look(done)?;
+                self.snapshot(done)?;
             }
             rest = after;
         }
@@ -260,7 +264,7 @@ impl Correlated {
     }
 
     /// Hands the curves so far to `done`.
-    fn look(&mut self, done: &mut dyn FnMut(&LiveCurves) -> Result<()>) -> Result<()> {
+    fn snapshot(&mut self, done: &mut dyn FnMut(&LiveCurves) -> Result<()>) -> Result<()> {
         let Self { plan, mask, look, blocks, .. } = self;
         plan.snapshot_into(&mut look.sums)?;
         look.mask = (look.lost > 0).then(|| mask.snapshot()).transpose()?;

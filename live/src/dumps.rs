@@ -178,7 +178,7 @@ impl<C: Channels> Integrator<C> {
         let Self { sums, channels } = self;
         channels.add(&passed, sums, &mut done)?;
         let over = channels.time(passed.end);
-        sums.lose(over, &mut done)?;
+        sums.mark_missing(over, &mut done)?;
         sums.finish_before(over, &mut done)?;
         if passed.jumped {
             sums.jump(&mut done)?;
@@ -192,7 +192,7 @@ impl<C: Channels> Integrator<C> {
     /// As for [`take`](Self::take).
     pub fn end(&mut self, end: u64, mut done: impl FnMut(&LiveDump) -> Result<()>) -> Result<()> {
         let over = self.channels.time(end);
-        self.sums.lose(over, &mut done)?;
+        self.sums.mark_missing(over, &mut done)?;
         self.sums.finish_before(over, &mut done)?;
         self.sums.correlator.reset();
         self.sums.current = None;
@@ -246,7 +246,7 @@ impl Sums {
         start: u64,
         done: &mut dyn FnMut(&LiveDump) -> Result<()>,
     ) -> Result<()> {
-        self.lose(start, done)?;
+        self.mark_missing(start, done)?;
         let end = start + samples.extents().times as u64;
         (self.next, self.fed) = (Some(end), 0);
         self.feed(samples, start, done)
@@ -254,7 +254,7 @@ impl Sums {
 
     /// Times before `end` of which nothing came are lost. As far as delays reach, they are fed as missing: delayed samples
     /// of the times before come out there.
-    pub(super) fn lose(
+    pub(super) fn mark_missing(
         &mut self,
         end: u64,
         done: &mut dyn FnMut(&LiveDump) -> Result<()>,
@@ -298,7 +298,7 @@ impl Sums {
     fn jump(&mut self, done: &mut dyn FnMut(&LiveDump) -> Result<()>) -> Result<()> {
         if let (Some(next), Some(number)) = (self.next, self.current) {
             let end = (number + 1).saturating_mul(self.integration);
-            self.lose(end.max(next), done)?;
+            self.mark_missing(end.max(next), done)?;
         }
         self.finish(done)?;
         let word = self.shape.encoding.times() as u64;

@@ -67,7 +67,7 @@ pub trait Readable: Stream {
     ) -> Result<()>;
 
     /// Marks samples of a block as missing.
-    fn lose(&self, block: &mut Block, missing: Missing);
+    fn mark_missing(&self, block: &mut Block, missing: Missing);
 }
 
 impl Readable for Geometry {
@@ -109,7 +109,7 @@ impl Readable for Geometry {
         Ok(())
     }
 
-    fn lose(&self, block: &mut Block, missing: Missing) {
+    fn mark_missing(&self, block: &mut Block, missing: Missing) {
         block.clear(&self.shape(), &missing);
         block.missing.push(missing);
     }
@@ -150,7 +150,7 @@ impl Readable for Frames {
         Ok(())
     }
 
-    fn lose(&self, block: &mut Block, missing: Missing) {
+    fn mark_missing(&self, block: &mut Block, missing: Missing) {
         block.missing.push(missing);
     }
 }
@@ -340,7 +340,7 @@ impl<S: Readable> StreamRecording<S> {
             let within = each.times.start.max(at)..each.times.end.min(at + count);
             if !within.is_empty() {
                 let times = within.start - at + filled..within.end - at + filled;
-                self.stream.lose(block, Missing { times, ..each.clone() });
+                self.stream.mark_missing(block, Missing { times, ..each.clone() });
             }
         }
         Ok(count)
@@ -406,7 +406,7 @@ impl<S: Readable> Recording<S::Shape> for StreamRecording<S> {
             let start = self.current.as_ref().map_or(now, |(passed, _)| passed.start);
             let absent = start.saturating_sub(now).min((count - filled) as u64) as usize;
             if absent > 0 {
-                self.stream.lose(block, Missing::times(filled..filled + absent));
+                self.stream.mark_missing(block, Missing::times(filled..filled + absent));
                 filled += absent;
                 continue;
             }

@@ -351,7 +351,7 @@ def autocorrelate(
     ----------
     a : array, one axis
         Counts, whole numbers from 0 to 255 in an array of any real type, at least ``2 * m``. NaN leaves a count out: sums are
-        over the products that are left, ``count`` of them, and the mean is that of what is left.
+        over the ``count`` products that are left, and the mean over the counts that are left.
     m : int
         Points of the first octave; half as many in those after it. Even.
     deltat : float

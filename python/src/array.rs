@@ -12,7 +12,7 @@ use crate::{
     dlpack::{self, Lent},
     dtype::Dtype,
     error::{kind, value},
-    stream::Turn,
+    stream::StreamGuard,
 };
 
 /// Memory of an array.
@@ -324,25 +324,25 @@ impl Array {
         Ok(())
     }
 
-    /// The array's memory on the plan's GPU, for work on the stream of the call's turn there.
+    /// The array's memory on the plan's GPU, for work on the call's stream there.
     ///
     /// # Errors
     /// `ValueError` where it is in the memory of none of them, or was freed.
-    pub fn slice(&self, turn: &Turn<'_>) -> PyResult<DeviceSlice<'_>> {
+    pub fn slice(&self, guard: &StreamGuard<'_>) -> PyResult<DeviceSlice<'_>> {
         let len = self.reach()?;
-        let gpus = turn.gpus();
+        let gpus = guard.gpus();
         if let Place::Own(memory) = &self.place {
             let Some(index) = gpus.iter().position(|gpu| Arc::ptr_eq(gpu, memory.gpu())) else {
                 return Err(self.elsewhere(memory.gpu().name(), gpus));
             };
-            let stream = turn.on(index)?;
+            let stream = guard.on(index)?;
             memory.use_on(stream)?;
             let first = (self.address - memory.buffer().address()) as usize;
             return Ok(memory.buffer().slice().part(first..first + len).on(stream));
         }
         self.check_cuda(gpus, len)?;
         // SAFETY: the memory is the first GPU's, as was checked, and held until the plan has done with it.
-        Ok(unsafe { DeviceSlice::from_raw(self.address, len, turn.on(0)?) })
+        Ok(unsafe { DeviceSlice::from_raw(self.address, len, guard.on(0)?) })
     }
 
     /// The same, to be written: `count` elements of type `T`.
@@ -351,11 +351,11 @@ impl Array {
     /// Errors of [`slice`](Self::slice) and [`check_room`](Self::check_room).
     pub fn room<T: bytemuck::Pod>(
         &self,
-        turn: &Turn<'_>,
+        guard: &StreamGuard<'_>,
         count: usize,
     ) -> PyResult<DeviceSliceMut<'_, T>> {
         self.check_room(count * size_of::<T>())?;
-        let slice = self.slice(turn)?;
+        let slice = self.slice(guard)?;
         let (address, stream) = (slice.address(), slice.stream());
         // SAFETY: as many bytes are the plan's GPU's, and held until it has done with them.
         Ok(unsafe { DeviceSliceMut::from_raw(address, count, stream) })

@@ -192,8 +192,8 @@ impl Autocorrelator {
         }
         let view = View::counts(&array)?;
         let gone = self::missing(missing)?;
-        let turn = self.plan.turn(raw)?;
-        let samples = view.samples(&array, &turn, &gone)?;
+        let guard = self.plan.stream_guard(raw)?;
+        let samples = view.samples(&array, &guard, &gone)?;
         // Each bin of a group is multiplied with as many as there are lags; bins halve from group to group.
         let operations = 4.0 * (self.rows * self.shape.lags) as f64;
         let (most, times) = (patience(self.plan.gpus()), view.extents.times);
@@ -250,8 +250,8 @@ impl Autocorrelator {
     ) -> PyResult<Bound<'py, PyAny>> {
         if device {
             let gpu = self.plan.gpu()?;
-            let turn = self.plan.turn(self::stream(stream)?)?;
-            let stream = turn.on(0)?;
+            let guard = self.plan.stream_guard(self::stream(stream)?)?;
+            let stream = guard.on(0)?;
             let shape = vec![self.rows, self.shape.points()];
             let bytes = 8 * shape.iter().product::<usize>();
             let buffer = self.plan.with(py, |plan| {

@@ -19,7 +19,7 @@ use crate::{
     plan::{Plan, patience, pieces, plan_methods},
     results::result,
     selection::place,
-    stream::{Turn, stream},
+    stream::{StreamGuard, stream},
     views::{View, missing, whole_numbers},
 };
 
@@ -99,12 +99,12 @@ impl Beamformer {
         &self,
         py: Python<'_>,
         array: &Array,
-        turn: &Turn<'_>,
+        guard: &StreamGuard<'_>,
         gone: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Beams> {
         let view = View::dishes(array, self.shape.encoding)?;
         let gone = missing(gone)?;
-        let samples = view.samples(array, turn, &gone)?;
+        let samples = view.samples(array, guard, &gone)?;
         let (operations, most) = (useful_operations(&self.shape, 1), patience(self.plan.gpus()));
         let (times, bytes) = (view.extents.times, self.shape.output.bytes());
         let beams = self.plan.with(py, |plan| {
@@ -333,7 +333,7 @@ impl Beamformer {
             let clipped = clipped.into_pyobject(py)?.into_any();
             return result(py, &BEAMS, "Beams")?.call1((samples, clipped, py.None()));
         }
-        let beams = self.form(py, &array, &self.plan.turn(raw)?, missing)?;
+        let beams = self.form(py, &array, &self.plan.stream_guard(raw)?, missing)?;
         let (dtype, shape) = self.room(beams.times());
         let samples = match (room, out) {
             (Some(room), Some(out)) => {
@@ -402,12 +402,12 @@ impl Beamformer {
         }
         let view = View::dishes(&array, self.shape.encoding)?;
         let gone = missing(gone)?;
-        let turn = self.plan.turn(raw)?;
-        let stream = turn.on(0)?;
-        let samples = view.samples(&array, &turn, &gone)?;
+        let guard = self.plan.stream_guard(raw)?;
+        let stream = guard.on(0)?;
+        let samples = view.samples(&array, &guard, &gone)?;
         let (dtype, shape) = self.room(view.extents.times);
         let bytes = shape.iter().product::<usize>() * dtype.bytes;
-        let given = room.as_ref().map(|room| room.room::<u8>(&turn, bytes)).transpose()?;
+        let given = room.as_ref().map(|room| room.room::<u8>(&guard, bytes)).transpose()?;
         let (buffer, counts) = self.plan.with(py, |plan| {
             let mut counts = Buffer::new(gpu, 8 * self.shape.shifts())?;
             counts.clear(stream)?;

@@ -263,8 +263,8 @@ impl Channeliser {
             }
         }
         let gone = self::missing(missing)?;
-        let turn = self.plan.turn(raw)?;
-        let samples = view.samples(&array, &turn, &gone)?;
+        let guard = self.plan.stream_guard(raw)?;
+        let samples = view.samples(&array, &guard, &gone)?;
         let operations = (self.shape.inputs * 64) as f64;
         let most = patience(self.plan.gpus());
         let parts = self.plan.with(py, |plan| {
@@ -361,8 +361,8 @@ impl Channeliser {
             let array = Array::of("x", x, raw)?;
             let view = RawView::of(&array, self.shape.raw, self.shape.raw_layout, times)?;
             let gone = self::missing(missing)?;
-            let turn = self.plan.turn(raw)?;
-            let samples = view.samples(&array, &turn, &gone)?;
+            let guard = self.plan.stream_guard(raw)?;
+            let samples = view.samples(&array, &guard, &gone)?;
             self.plan.with(py, |plan| level(plan, samples))
         };
         self.raised()?;
@@ -511,13 +511,13 @@ impl Channeliser {
     ) -> PyResult<Bound<'py, PyAny>> {
         let gpu = self.plan.gpu()?;
         let gone = missing(gone)?;
-        let turn = self.plan.turn(raw)?;
-        let samples = view.samples(&array, &turn, &gone)?;
-        let stream = turn.on(0)?;
+        let guard = self.plan.stream_guard(raw)?;
+        let samples = view.samples(&array, &guard, &gone)?;
+        let stream = guard.on(0)?;
         let (dtype, shape) = self.axes(count);
         let bytes = count * self.shape.spectrum_bytes();
         let room = room.filter(|room| !room.is_host());
-        let given = room.as_ref().map(|room| room.room::<u8>(&turn, bytes)).transpose()?;
+        let given = room.as_ref().map(|room| room.room::<u8>(&guard, bytes)).transpose()?;
         let inputs = self.shape.inputs;
         let left = self.plan.with(py, |plan| {
             let mut counts = Buffer::new(gpu, 8 * inputs)?;

@@ -123,8 +123,8 @@ impl Correlator {
         let view = View::voltages(&array, encoding, layout, times)?;
         let gone = missing(gone)?;
         let numbers = gates.map(gate_numbers).transpose()?;
-        let turn = self.plan.turn(raw)?;
-        let samples = view.samples(&array, &turn, &gone)?;
+        let guard = self.plan.stream_guard(raw)?;
+        let samples = view.samples(&array, &guard, &gone)?;
         let operations = correlate::useful_operations(self.shape.inputs, self.shape.channels, 1);
         let most = patience(self.plan.gpus());
         if let Some((_, axes)) = &numbers {
@@ -447,12 +447,12 @@ impl Correlator {
         self.check_out(&room)?;
         self.plan.gpu()?;
         let values = self.gates * self.sums()[..2].iter().product::<usize>();
-        let turn = self.plan.turn(raw)?;
+        let guard = self.plan.stream_guard(raw)?;
         let behind = if self.shape.encoding.is_integer() {
-            let room = room.room::<Complex<i64>>(&turn, values)?;
+            let room = room.room::<Complex<i64>>(&guard, values)?;
             self.plan.with(py, |plan| Ok(plan.dump_device(room)?))?
         } else {
-            let room = room.room::<Complex<f32>>(&turn, values)?;
+            let room = room.room::<Complex<f32>>(&guard, values)?;
             self.plan.with(py, |plan| Ok(plan.dump_device(room)?))?
         };
         if self.plan.hold(room) {
@@ -467,8 +467,8 @@ impl Correlator {
         let sums = self.sums();
         let each = sums.iter().product::<usize>() * self.dtype().bytes;
         let integer = self.shape.encoding.is_integer();
-        let turn = self.plan.turn(raw)?;
-        let stream = turn.on(0)?;
+        let guard = self.plan.stream_guard(raw)?;
+        let stream = guard.on(0)?;
         let (buffer, behind) = self.plan.with(py, |plan| {
             let mut buffer = Buffer::new(gpu, each * self.gates)?;
             let behind = if integer {
@@ -540,8 +540,8 @@ pub fn seconds_in_rust(
 ) -> PyResult<Vec<f64>> {
     let (plan, array) = (plan.get(), Array::of("x", x, stream(None)?)?);
     let Shape { encoding, layout, .. } = plan.shape;
-    let turn = plan.plan.turn(stream(None)?)?;
-    let samples = View::voltages(&array, encoding, layout, None)?.samples(&array, &turn, &[])?;
+    let guard = plan.plan.stream_guard(stream(None)?)?;
+    let samples = View::voltages(&array, encoding, layout, None)?.samples(&array, &guard, &[])?;
     plan.plan.with(py, |plan| {
         let call = |_| {
             let start = Instant::now();

@@ -186,8 +186,8 @@ impl GridBeamformer {
         let array = Array::of("voltages", voltages, raw)?;
         let view = View::dishes(&array, self.encoding)?;
         let gone = self::missing(missing)?;
-        let turn = self.plan.turn(raw)?;
-        let samples = view.samples(&array, &turn, &gone)?;
+        let guard = self.plan.stream_guard(raw)?;
+        let samples = view.samples(&array, &guard, &gone)?;
         let (times, most) = (view.extents.times, patience(self.plan.gpus()));
         let parts = self.plan.with(py, |plan| {
             let shape = *plan.shape();

@@ -18,7 +18,7 @@ use crate::{
     array::Array,
     error::{Fault, runtime, value},
     fork::compute,
-    stream::{Turn, lock, retire},
+    stream::{StreamGuard, lock, retire},
 };
 
 /// Longest wait of a call for another thread's before it looks for signals.
@@ -83,9 +83,9 @@ impl<T: Send> Plan<T> {
     ///
     /// # Errors
     /// `RuntimeError` for a plan that a fork has cut off.
-    pub fn turn(&self, stream: u64) -> PyResult<Turn<'_>> {
+    pub fn stream_guard(&self, stream: u64) -> PyResult<StreamGuard<'_>> {
         self.check_process()?;
-        Ok(Turn::new(&self.gpus, &self.own, Stream::from_raw(stream)))
+        Ok(StreamGuard::new(&self.gpus, &self.own, Stream::from_raw(stream)))
     }
 
     /// Calls `work` with the plan, alone and without Python's lock.

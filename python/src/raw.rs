@@ -10,7 +10,7 @@ use crate::{
     array::Array,
     dtype::{Dtype, Kind},
     error::{Fault, kind, parse, value},
-    stream::{Turn, stream},
+    stream::{StreamGuard, stream},
 };
 
 /// Layout of raw samples in an array.
@@ -153,13 +153,13 @@ impl RawView {
     pub fn samples<'a>(
         &self,
         array: &'a Array,
-        turn: &Turn<'_>,
+        guard: &StreamGuard<'_>,
         missing: &'a [Missing],
     ) -> PyResult<RawSamples<'a>> {
         let memory: Memory<'_> = if array.is_host() {
             Memory::Host(array.bytes()?)
         } else {
-            Memory::Device(array.slice(turn)?)
+            Memory::Device(array.slice(guard)?)
         };
         let Self { encoding, layout, inputs, times, pitch } = *self;
         let samples = RawSamples::strided(memory, encoding, layout, [inputs, times], pitch);

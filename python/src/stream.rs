@@ -50,7 +50,7 @@ pub fn retire(gpus: &[Arc<dyn Gpu>], own: &[Mutex<Option<Stream>>]) {
 /// Work that a call enqueues on the GPUs: on the plan's own streams, after all that is in the caller's stream when it
 /// begins and before all that comes there when it has ended, well or not. The caller's stream is used by the call
 /// alone, as it may be destroyed after.
-pub struct Turn<'a> {
+pub struct StreamGuard<'a> {
     gpus: &'a [Arc<dyn Gpu>],
     own: &'a [Mutex<Option<Stream>>],
     caller: Stream,
@@ -58,8 +58,8 @@ pub struct Turn<'a> {
     begun: RefCell<Vec<(usize, Stream)>>,
 }
 
-impl<'a> Turn<'a> {
-    /// A turn on `gpus`, whose own streams are `own`, for a caller that works in the order of `caller`.
+impl<'a> StreamGuard<'a> {
+    /// Guards work on `gpus`, on their streams `own`, for a caller that works in the order of `caller`.
     pub fn new(gpus: &'a [Arc<dyn Gpu>], own: &'a [Mutex<Option<Stream>>], caller: Stream) -> Self {
         Self { gpus, own, caller, begun: RefCell::default() }
     }
@@ -103,7 +103,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for StreamGuard<'_> {
     fn drop(&mut self) {
         for &(index, own) in self.begun.borrow().iter() {
             let gpu = &self.gpus[index];

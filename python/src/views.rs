@@ -12,7 +12,7 @@ use crate::{
     array::{Array, refuse_masked},
     dtype::{Dtype, Kind},
     error::{Fault, kind, value},
-    stream::Turn,
+    stream::StreamGuard,
 };
 
 /// Layout of samples in an array.
@@ -203,13 +203,13 @@ impl View {
     pub fn samples<'a>(
         &self,
         array: &'a Array,
-        turn: &Turn<'_>,
+        guard: &StreamGuard<'_>,
         missing: &'a [Missing],
     ) -> PyResult<Samples<'a>> {
         let memory: Memory<'_> = if array.is_host() {
             Memory::Host(array.bytes()?)
         } else {
-            Memory::Device(array.slice(turn)?)
+            Memory::Device(array.slice(guard)?)
         };
         let samples = Samples::strided(memory, self.element, self.extents, self.strides);
         Ok(samples.map_err(Fault::from)?.missing(missing))

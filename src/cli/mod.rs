@@ -18,7 +18,7 @@ use self::{
     },
     options::{given, run_files},
     terminal::{
-        say::{keep, said, say, warn},
+        say::{flush_stdout, record_error, say, warn},
         signals::obey_signals,
     },
 };
@@ -176,7 +176,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         done.map(|()| 0)
     });
     let result = result.and_then(|code| cli.kernels.print_reports().map(|()| code));
-    let result = result.and_then(|code| said().map(|()| code));
+    let result = result.and_then(|code| flush_stdout().map(|()| code));
     if result.is_ok() {
         run_files::mention_replaced();
     }
@@ -206,8 +206,8 @@ fn explain(error: &clap::Error) -> u8 {
     | ErrorKind::DisplayVersion
     | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand = error.kind()
     {
-        keep(error.print());
-        return match said() {
+        record_error(error.print());
+        return match flush_stdout() {
             Ok(()) => error.exit_code() as u8,
             Err(error) => {
                 warn(error);

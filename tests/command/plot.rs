@@ -162,7 +162,7 @@ fn options_that_do_not_apply_are_refused() {
     fs::write(folder.join("record.json"), "{}").unwrap();
     let before = fs::read_dir(folder).unwrap().count();
     for (arguments, expected) in [
-        ("plot v.npy -o x.svg --baseline 1,0", "--baseline: a figure of matrix does not go by it"),
+        ("plot v.npy -o x.svg --baseline 1,0", "--baseline: a figure of matrix does not use it"),
         ("plot v.npy -o x.svg --kind spectra --channel 1", "expected --kind matrix"),
         ("plot v.npy -o x.svg --kind closure --baseline 1,0", "expected --kind waterfall"),
         ("plot v.npy -o x.svg --kind waterfall --dump 0", "as it shows all dumps"),
@@ -183,7 +183,7 @@ fn options_that_do_not_apply_are_refused() {
         ("correlate raw.npy --channelise 8 -o x.npy --bits 2", "--bits 2 of NumPy"),
         (
             "correlate raw.npy --channelise 8 -o x.npy --start 2026-01-01",
-            "--start: nothing goes by it",
+            "--start: nothing uses it here",
         ),
         ("channelise raw.npy --channels 8 -o x.npy --sky-frequency 1GHz", "expected --delays"),
         (
@@ -225,10 +225,10 @@ fn options_that_do_not_apply_are_refused() {
     #[cfg(feature = "serve")]
     for (arguments, expected) in [
         ("serve --file-dumps 2", "--file-dumps: no files are written"),
-        ("serve --frame-bytes 80", "--frame-bytes: heaps do not go by it"),
+        ("serve --frame-bytes 80", "--frame-bytes: heaps do not use it"),
         (
             "serve --vdif 0 --channelise 8 --sky-frequency 1GHz",
-            "--sky-frequency: nothing goes by it, expected --delays",
+            "--sky-frequency: nothing uses it here, expected --delays",
         ),
     ] {
         let error = refused(folder, arguments);

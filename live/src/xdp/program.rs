@@ -427,7 +427,6 @@ mod tests {
         };
         listened.iter().for_each(|&address| update(&table, &key(address), 1).unwrap());
         let code = assemble(&table, &sockets, DROP);
-        assert_eq!(code.len(), 43, "docs/serve.md says so");
         let program = load(&code, 0).unwrap();
         let mut number = 1_u64;
         let mut random = |below: usize| {

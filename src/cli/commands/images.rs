@@ -267,10 +267,10 @@ impl Args {
         };
         if let (Some(maps), Some(_)) = (&maps, &self.brightness) {
             let mean = |quantity| {
-                let told = maps.slice(s![.., .., quantity]);
-                let told: Vec<f64> =
-                    told.iter().copied().filter(|value| value.is_finite()).collect();
-                told.iter().sum::<f64>() / told.len() as f64
+                let finite = maps.slice(s![.., .., quantity]);
+                let finite: Vec<f64> =
+                    finite.iter().copied().filter(|value| value.is_finite()).collect();
+                finite.iter().sum::<f64>() / finite.len() as f64
             };
             say(format_args!(
                 "  mean of {:.5e} counts a pixel, brightness {:.5e}",

@@ -188,7 +188,7 @@ impl Args {
         let name = self.kind.to_possible_value().expect("all kinds have names");
         let refuse = |option: &str, expected: &str| {
             let why =
-                format!("a figure of {} does not go by it, expected {expected}", name.get_name());
+                format!("a figure of {} does not use it, expected {expected}", name.get_name());
             given::refuse(&[option], why)
         };
         if self.kind != Kind::Waterfall {

@@ -305,7 +305,7 @@ impl Engine {
             "output-encoding",
             "output-layout",
         ];
-        given::refuse(&rest, "a filter bank's response does not go by it, expected a recording")
+        given::refuse(&rest, "a filter bank's response does not use it, expected a recording")
     }
 
     /// Refuses options that only delays, or a file with times and frequencies (`dated`), use; `expected` names their
@@ -316,7 +316,7 @@ impl Engine {
         }
         given::refuse(
             &["start", "sky-frequency"],
-            format!("nothing goes by it, expected {expected}"),
+            format!("nothing uses it here, expected {expected}"),
         )
     }
 

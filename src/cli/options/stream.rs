@@ -163,7 +163,7 @@ impl Vdif {
             return Ok(());
         }
         let of_frames = ["thread-channels", "encoding", "frame-bytes"];
-        given::refuse(&of_frames, "heaps do not go by it, expected --vdif")
+        given::refuse(&of_frames, "heaps do not use it, expected --vdif")
     }
 
     /// Whether frames are received.

@@ -49,9 +49,9 @@ pub fn maps(path: &Path, all: &[Drawn]) -> Result<()> {
 
 fn map(area: &Area<'_>, drawn: &Drawn, corner: (i32, i32)) -> crate::cli::pictures::plot::Drawn {
     let cells = averaged(&drawn.values);
-    let mut told: Vec<f64> = cells.iter().copied().filter(|value| value.is_finite()).collect();
-    told.sort_by(f64::total_cmp);
-    let at = |part: f64| told.get(((told.len() as f64 - 1.0) * part).round().max(0.0) as usize);
+    let mut finite: Vec<f64> = cells.iter().copied().filter(|value| value.is_finite()).collect();
+    finite.sort_by(f64::total_cmp);
+    let at = |part: f64| finite.get(((finite.len() as f64 - 1.0) * part).round().max(0.0) as usize);
     let (low, high) = (at(0.01).copied().unwrap_or(0.0), at(0.99).copied().unwrap_or(0.0));
     let spread = if high > low { high - low } else { 1.0 };
     let (rows, columns) = cells.dim();
@@ -95,8 +95,8 @@ fn averaged(values: &Array2<f64>) -> Array2<f64> {
             |index: usize, count: usize, all: usize| index * all / count..(index + 1) * all / count;
         let (ys, xs) = (part(row, rows, height), part(column, columns, width));
         let own = values.slice(ndarray::s![ys, xs]);
-        let told = own.iter().filter(|value| value.is_finite());
-        let (sum, count) = told.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
+        let finite = own.iter().filter(|value| value.is_finite());
+        let (sum, count) = finite.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
         sum / f64::from(count)
     })
 }

@@ -19,29 +19,29 @@ pub fn take_stdout() {
     STDOUT_TAKEN.store(true, Ordering::Relaxed);
 }
 
-/// Prints a line of results, where the standard output is not taken by a file; [`said`] tells whether all of them
+/// Prints a line of results, where the standard output is not taken by a file; [`flush_stdout`] tells whether all of them
 /// arrived.
 pub fn say(line: impl Display) {
     match STDOUT_TAKEN.load(Ordering::Relaxed) {
-        false => keep(writeln!(std::io::stdout(), "{line}")),
+        false => record_error(writeln!(std::io::stdout(), "{line}")),
         true => drop(writeln!(std::io::stderr(), "{line}")),
     }
 }
 
 /// The first error of the standard output.
-static UNSAID: Mutex<Option<std::io::Error>> = Mutex::new(None);
+static FIRST_ERROR: Mutex<Option<std::io::Error>> = Mutex::new(None);
 
-/// Keeps the first error of the standard output in mind.
-pub fn keep(result: std::io::Result<()>) {
+/// Keeps `result` for [`flush_stdout`] if it is the first error of the standard output.
+pub fn record_error(result: std::io::Result<()>) {
     if let Err(error) = result {
-        UNSAID.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        FIRST_ERROR.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 }
 
 /// Whether all lines of results could be written. A reader that has seen enough is no error.
-pub fn said() -> Result<()> {
-    keep(std::io::stdout().flush());
-    match UNSAID.lock().unwrap_or_else(PoisonError::into_inner).take() {
+pub fn flush_stdout() -> Result<()> {
+    record_error(std::io::stdout().flush());
+    match FIRST_ERROR.lock().unwrap_or_else(PoisonError::into_inner).take() {
         Some(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Error::io("the standard output", "write")(error))
         }

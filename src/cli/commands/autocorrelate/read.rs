@@ -82,14 +82,14 @@ impl Table {
             let blocks =
                 (0..).map_while(|block| places.get(&format!("{name}{WITHOUT}{block}")[..]));
             let blocks: Vec<usize> = blocks.copied().collect();
-            let told = columns[column].iter().enumerate().filter(|(_, g)| !g.is_nan());
-            let told: Vec<usize> = told.map(|(place, _)| place).collect();
-            let of = |column: usize| told.iter().map(|&place| columns[column][place]).collect();
-            let unknown = || vec![f64::NAN; told.len()];
+            let known = columns[column].iter().enumerate().filter(|(_, g)| !g.is_nan());
+            let known: Vec<usize> = known.map(|(place, _)| place).collect();
+            let of = |column: usize| known.iter().map(|&place| columns[column][place]).collect();
+            let unknown = || vec![f64::NAN; known.len()];
             let errors = errors.map_or_else(unknown, |&errors| of(errors));
             let curve = Curve { lags: of(0), values: of(column), errors };
-            let without = Array2::from_shape_fn((blocks.len(), told.len()), |(block, point)| {
-                columns[blocks[block]][told[point]]
+            let without = Array2::from_shape_fn((blocks.len(), known.len()), |(block, point)| {
+                columns[blocks[block]][known[point]]
             });
             ((name.to_owned(), curve), without)
         };

@@ -266,6 +266,6 @@ fn times(report: &Report, other: Option<&Report>) -> Result<String> {
         let _ = writeln!(all, "<figure>{figure}</figure>");
     }
     all += &whole(&titles, &rows);
-    all += "<p class=\"small\">Medians; every answer was checked in the same run. TOPS are 10^12 useful operations a second, GB/s bytes that must move at least. A ratio above 1 is slower here. Predictions are those of <code>corrust bench --device model:CHIP</code>, for GPUs whose chip is known.</p>\n";
+    all += "<p class=\"small\">Medians; every answer was checked in the same run. TOPS are 10^12 useful operations a second, GB/s bytes that must move at least. A ratio above 1 is slower here. Predictions come from <code>corrust bench --device model:CHIP</code>, for GPUs whose chip is known.</p>\n";
     Ok(all)
 }
