@@ -123,12 +123,4 @@ mod documents {
     struct Correlate;
     #[doc = include_str!("../docs/beamform.md")]
     struct Beamform;
-    #[doc = include_str!("../docs/grid-beams.md")]
-    struct GridBeams;
-    #[doc = include_str!("../docs/autocorrelate.md")]
-    struct Autocorrelate;
-    #[doc = include_str!("../docs/reorder.md")]
-    struct Reorder;
-    #[doc = include_str!("../docs/upchannelise.md")]
-    struct Upchannelise;
 }

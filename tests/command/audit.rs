@@ -1,4 +1,5 @@
-//! Every file with unsafe code is in the table of docs/reliability.md that says what for and what holds it.
+//! Every file with unsafe code is in the table of docs/reliability.md that says what for and what holds it: a new
+//! one is reviewed when its row is written.
 
 use std::{fs, path::Path};
 

@@ -6,7 +6,10 @@ use std::{fs, path::Path};
 use corrust_gpu::{abi::ENTRIES, ptx};
 use serde_json::Value;
 
-use crate::support::{command, device, tier};
+use crate::support::{
+    command::{self, done},
+    device, tier,
+};
 
 fn corrust(folder: &Path, arguments: &str) -> (Option<i32>, String) {
     let output = command::corrust(folder, arguments);
@@ -15,16 +18,8 @@ fn corrust(folder: &Path, arguments: &str) -> (Option<i32>, String) {
 }
 
 #[track_caller]
-fn done(folder: &Path, arguments: &str) -> String {
-    let (code, text) = corrust(folder, arguments);
-    assert_eq!(code, Some(0), "{arguments}: {text}");
-    text
-}
-
-#[track_caller]
 fn refused(folder: &Path, arguments: &str, reason: &str) {
-    let (code, text) = corrust(folder, arguments);
-    assert_eq!(code, Some(2), "{arguments}: {text}");
+    let text = command::refused(folder, arguments);
     assert!(text.contains(reason), "{arguments}: {text}");
 }
 

@@ -15,19 +15,13 @@ use corrust::{
 };
 use ndarray::{Array1, Array4};
 
-use crate::support::{oracle::autocorrelate as counted, oracle::correlate as oracle};
+use crate::support::{
+    command::{corrust, refused},
+    oracle::autocorrelate as counted,
+    oracle::correlate as oracle,
+};
 
 const CORRUST: &str = env!("CARGO_BIN_EXE_corrust");
-
-/// Runs the command in `folder`.
-fn corrust(folder: &Path, arguments: &str) -> Output {
-    Command::new(CORRUST)
-        .args(arguments.split_whitespace())
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
 
 /// Runs a command that succeeds, and returns what it printed and what it warned of.
 fn done(folder: &Path, arguments: &str) -> (String, String) {
@@ -35,14 +29,6 @@ fn done(folder: &Path, arguments: &str) -> (String, String) {
     let (out, err) = texts(&output);
     assert!(output.status.success(), "{arguments}: {out}{err}");
     (out, err)
-}
-
-/// Runs a command that is refused with exit code 2, and returns its one sentence.
-fn refused(folder: &Path, arguments: &str) -> String {
-    let output = corrust(folder, arguments);
-    let (out, err) = texts(&output);
-    assert_eq!(output.status.code(), Some(2), "{arguments}: {out}{err}");
-    err
 }
 
 fn texts(output: &Output) -> (String, String) {

@@ -13,7 +13,7 @@ use ndarray::Array2;
 use num_complex::Complex;
 use serde_json::{Value, json};
 
-use command::{corrust, done};
+use command::{done, refused};
 
 use crate::support::{command, witness};
 
@@ -52,13 +52,6 @@ fn numbered(shape: &Shape, dump: i64) -> Visibilities {
         }
     }
     Visibilities::Integer(sums)
-}
-
-/// The one sentence of a command that is refused.
-fn refused(folder: &Path, arguments: &str) -> String {
-    let output = corrust(folder, arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments}");
-    String::from_utf8(output.stderr).unwrap()
 }
 
 fn files_in(folder: &Path) -> Vec<String> {

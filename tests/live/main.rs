@@ -1,8 +1,10 @@
 //! Samples that come over the network: `corrust serve`, and live observations.
 
 mod counts;
+mod heaps;
 mod ingest;
 mod observe;
+mod serve;
 mod service;
 mod spead;
 mod sums;

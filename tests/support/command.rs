@@ -18,6 +18,7 @@ pub fn corrust(folder: &Path, arguments: &str) -> Output {
 }
 
 /// Runs a command that succeeds, and returns all that it said.
+#[track_caller]
 pub fn done(folder: &Path, arguments: &str) -> String {
     let output = corrust(folder, arguments);
     let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
@@ -26,8 +27,10 @@ pub fn done(folder: &Path, arguments: &str) -> String {
 }
 
 /// Runs a command that is refused, and returns its error.
+#[track_caller]
 pub fn refused(folder: &Path, arguments: &str) -> String {
     let output = corrust(folder, arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments}");
-    String::from_utf8(output.stderr).unwrap()
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments}: {text}");
+    text
 }

@@ -251,6 +251,19 @@ impl Correlator {
     /// [`accumulate`](Self::accumulate) of samples of few bits as they were packed. A plan of one GPU with the kernel
     /// `packed-complex` of as many bits, and without delays, reads them so; all others unpack them first.
     ///
+    /// ```
+    /// use corrust_host::{Correlator, Device, Encoding, correlate::Kernel, quantise::Packed};
+    ///
+    /// // One channel of two inputs, 20 times of 3 bits: two pairs of words a row, real and imaginary parts.
+    /// let words = [0o5555555555_u32, 0o4444444444, 0o5555555555, 0o4444444444, 0o1111111111, 0o4444444444, 0o1111111111, 0o4444444444];
+    /// let plan = Correlator::builder(2, 1).encoding(Encoding::Ci4).device(Device::Sim).kernel(Kernel::PackedComplex3);
+    /// let mut plan = plan.build()?;
+    /// plan.accumulate_packed(&Packed::new(&words, 3, 1, 2, 20)?)?;
+    /// let dump = plan.dump()?;
+    /// assert_eq!(dump.visibilities.integer().unwrap()[[0, 1]].re, 20 * -3); // 1 and -3
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`accumulate`](Self::accumulate); [`Error::Invalid`] when the plan is not one of `ci4`.
     pub fn accumulate_packed(&mut self, packed: &Packed<'_>) -> Result<()> {

@@ -56,6 +56,32 @@ fn bytes_of(extents: Extents, encoding: Encoding) -> usize {
 /// 2-bit values, in any order and nothing missing: `[channel][input][plane][word]`. The levels `2 v + 1` are what they
 /// stand for. Bits after the last time are clear.
 ///
+/// ```
+/// use corrust_host::{
+///     Correlator, Device, Encoding, Layout, correlate::baseline, quantise::{self, Quantiser}, samples::Samples,
+/// };
+///
+/// // Two inputs, one channel, three times, [channel][input][time], quantised to one bit.
+/// let samples = [0x00_u8, 0xff, 0x0f, 0x0f, 0xff, 0x00]; // `ci4`: values 0 and -1 stand for levels 1 and -1
+/// let samples = Samples::new(&samples[..], Encoding::Ci4, Layout::Cnt, 1, 2)?;
+/// let words = quantise::planes(&samples, 1)?;
+///
+/// let plan = Correlator::builder(2, 1).encoding(Encoding::B1).layout(Layout::Cnt).device(Device::Cpu);
+/// let mut plan = plan.build()?;
+/// let words = Samples::new(&words[..], Encoding::B1, Layout::Cnt, 1, 2)?;
+/// plan.accumulate(words.times(0..3))?; // three times of the 128 that the words have room for
+/// let dump = plan.dump()?;
+/// let v = dump.visibilities.integer().expect("bits give integers")[[0, baseline(1, 0)]];
+/// assert_eq!((v.re, v.im), (2, 0));
+/// assert_eq!((dump.times, dump.valid.get(0, baseline(1, 0))), (3, 3));
+///
+/// // Coefficient of the voltages' correlation, by a sum's part of the largest.
+/// let known = Quantiser::optimal(1)?.van_vleck();
+/// let part = |sum: i64| known.coefficient(sum as f64 / (2.0 * dump.times as f64));
+/// assert!((part(v.re) - 0.5).abs() < 1e-9); // sin(pi / 2 x 2 / 6)
+/// # Ok::<(), corrust_host::Error>(())
+/// ```
+///
 /// # Errors
 /// [`Error::Invalid`] for a number of bits other than 1 or 2, samples of another encoding, in a GPU's memory or with
 /// some missing, or a value of more bits; [`Error::OutOfMemory`].

@@ -138,8 +138,9 @@ mod tests {
         }
     }
 
-    /// `few` against tiles on GPUs without measurements: the kernel predicted to be quicker by more than the prediction's
-    /// error is chosen, whatever the number of inputs (docs/notebook/correlate-few.md).
+    /// Nobody has measured `few` on an A100 or an A40, so that their tables were written by hand, from the prediction of
+    /// docs/notebook/correlate-few.md. This holds the tables to that arithmetic at every number of inputs: the kernel
+    /// predicted to be quicker by more than the prediction's error is chosen. Measured tables replace it.
     #[test]
     fn few_inputs_of_an_a100_and_an_a40_go_where_they_are_predicted_to_be_quicker() {
         /// Multiprocessors, clocks (GHz), multiply-adds of int8 a clock and multiprocessor, GB/s of memory.
