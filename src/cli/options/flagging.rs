@@ -1,4 +1,4 @@
-//! Flags of samples that are no noise.
+//! Flags of RFI.
 
 use std::{
     ops::RangeInclusive,
@@ -28,7 +28,7 @@ use crate::cli::terminal::say::say;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Flags")]
 pub struct Flagging {
-    /// Flag blocks of times that are no Gaussian noise, by their spectral kurtosis: they are missing
+    /// Flag RFI: blocks of time samples whose spectral kurtosis is not Gaussian noise's are missing from products
     ///
     /// Every input and channel is judged for itself. Samples: ci8, ci4, ci4-offset.
     #[arg(long, value_name = "sk")]

@@ -94,7 +94,7 @@ Examples:
   corrust serve                                     what corrust send sends; see http://127.0.0.1:8148
   corrust serve --listen 239.1.2.0+3:7148 --interface 10.0.0.2 --fengs 64 --channels 256 --first-channel 512 \\
       --rate 1712MHz --step 8192 --sync 2026-03-01T04:00:00 --seconds 8 -o live/vis.uvh5 --array array.json
-  corrust serve --flag sk --sk-times 512            what is no noise is missing
+  corrust serve --flag sk --sk-times 512            flag RFI
   corrust serve --vdif 0-7 --rate 64MHz --channelise 1024 --level -o live/vis.npy
   corrust serve --counts 1024 --dwell 1.6us -o live/g.csv --file-dumps 10    what corrust send --counts 1024 sends";
 
