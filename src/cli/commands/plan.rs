@@ -181,7 +181,8 @@ impl Args {
             count(inputs, "input"),
             si(bandwidth.0),
             self.layout,
-            record.machine.device
+            // The source says that it predicts.
+            record.machine.device.trim_end_matches(" (predicted)")
         ));
         say(format_args!("{:14} {:>16} {:>16} {:>9}  binds", "", "needed", "a GPU gives", "GPUs"));
         for load in &loads {
