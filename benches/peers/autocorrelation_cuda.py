@@ -22,7 +22,7 @@ def measure(folder, rng):
 
 
 def sums(counts):
-    """Sums [sensor][group][lag] of counts [instant][sensor], by the definition of bin groups: lag 0 is the sensor's own."""
+    """Sums [sensor][group][lag] of counts [instant][sensor], by the definition of bin groups."""
     total = np.zeros((counts.shape[1], GROUPS, LAGS), np.int64)
     memory, own = np.zeros_like(total), np.zeros((counts.shape[1], GROUPS), np.int64)
     for instant, row in enumerate(counts, 1):
@@ -49,7 +49,9 @@ def one(kernel, rng, instants):
         packet = struct.pack("<Q", address(counts))
         memory = struct.pack("<3Q", *(address(array) for array in (bins, own, places)))
         out = struct.pack("<2Q", address(found), 0)
-        return kernel.launcher((SENSORS // SENSORS_PER_BLOCK, 1, 1), (LAGS, SENSORS_PER_BLOCK, 1), packet, memory, done, out)
+        return kernel.launcher(
+            (SENSORS // SENSORS_PER_BLOCK, 1, 1), (LAGS, SENSORS_PER_BLOCK, 1), packet, memory, done, out
+        )
 
     host = cp.asnumpy(counts)
     for packet in range(3):
@@ -62,8 +64,14 @@ def one(kernel, rng, instants):
     sizes = {"sensors": SENSORS, "groups": GROUPS, "lags": LAGS, "packet": instants}
     time = timed([launch])
     checked = "all sums of three packets, exact"
-    yield {"case": "autocorrelate, kernel", "sizes": sizes, **time, "rate": instants / time["seconds"],
-           "unit": "instants/s", "checked": checked}
+    yield {
+        "case": "autocorrelate, kernel",
+        "sizes": sizes,
+        **time,
+        "rate": instants / time["seconds"],
+        "unit": "instants/s",
+        "checked": checked,
+    }
     seconds = []
     for _ in range(RUNS):
         start = clock.perf_counter()
@@ -73,5 +81,12 @@ def one(kernel, rng, instants):
         seconds.append(clock.perf_counter() - start)
     quartiles = [float(value) for value in np.percentile(seconds, [25, 75])]
     median = float(np.median(seconds))
-    yield {"case": "autocorrelate, from the host", "sizes": sizes, "seconds": median, "quartiles": quartiles,
-           "rate": instants / median, "unit": "instants/s", "checked": checked}
+    yield {
+        "case": "autocorrelate, from the host",
+        "sizes": sizes,
+        "seconds": median,
+        "quartiles": quartiles,
+        "rate": instants / median,
+        "unit": "instants/s",
+        "checked": checked,
+    }

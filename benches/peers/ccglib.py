@@ -76,7 +76,10 @@ def one(source, rng, kind, times):
         worst = max(worst, error)
     time = timed(launches)
     return {
-        "case": f"correlate {'b1' if kind == 'int1' else 'cf16'}", "sizes": {"N": INPUTS, "C": CHANNELS, "T": times}, **time,
-        "rate": correlator_operations(INPUTS, CHANNELS, times) / time["seconds"], "unit": "operations/s",
+        "case": f"correlate {'b1' if kind == 'int1' else 'cf16'}",
+        "sizes": {"N": INPUTS, "C": CHANNELS, "T": times},
+        **time,
+        "rate": correlator_operations(INPUTS, CHANNELS, times) / time["seconds"],
+        "unit": "operations/s",
         "checked": "all visibilities, exact" if kind == "int1" else f"all visibilities, relative error {worst:.1e}",
     }

@@ -37,7 +37,7 @@ def address(array):
 
 def cubins(source, variants, *options):
     """Images of a CUDA source compiled by nvcc for this GPU, one for each set of macros, side by side."""
-    arch = f"-arch=sm_{attribute('ComputeCapabilityMajor')}{attribute('ComputeCapabilityMinor')}"
+    arch = f"-arch=sm_{cp.cuda.Device().compute_capability}"
 
     def build(variant):
         number, macros = variant
@@ -71,7 +71,7 @@ class Kernel:
             raise Failed(f"{name}: {(text.value or b'unknown error').decode()}")
 
     def launcher(self, grid, block, *parameters):
-        """A function that launches: parameters are arrays (their addresses), 32-bit integers, or bytes of structures."""
+        """A function that launches. Parameters: arrays (their addresses), 32-bit integers, or bytes of structures."""
         buffers = []
         for parameter in parameters:
             if isinstance(parameter, bytes):
@@ -91,7 +91,7 @@ class Kernel:
 
 
 def copies(array):
-    """Copies of an array, as many as hold more than twice the L2 cache: launches that take turns find none of it there."""
+    """Copies of an array that hold more than twice the L2 cache: launches that take turns find none of them there."""
     number = 2 * attribute("L2CacheSize") // array.nbytes + 1
     return [array] + [array.copy() for _ in range(number - 1)]
 
@@ -140,8 +140,8 @@ def check_visibilities(found, spectra, channels, tolerance=0.0):
     """Compares visibilities with sums in float64, exact for integers below 2^53.
 
     `spectra(slice)` gives complex [c][t][station, polarisation] of some channels, `found(slice)` complex
-    [c][baseline][polarisation of y][polarisation of x], baseline y (y + 1) / 2 + x. Returns the largest root mean square
-    error of a few channels, relative to that of the visibilities.
+    [c][baseline][polarisation of y][polarisation of x], baseline y (y + 1) / 2 + x. Returns the largest relative error,
+    root mean square, of a few channels.
     """
     worst, step = 0.0, 1
     for start in range(0, channels, step):

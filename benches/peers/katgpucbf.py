@@ -6,7 +6,7 @@ Times are those of `correlate`; `reduce`, which a dump calls once, is not in the
 import cupy as cp
 import numpy as np
 
-from common import (Kernel, check_visibilities, copies, correlator_operations, cubins, pairs, random_bytes, timed)
+from common import Kernel, check_visibilities, copies, correlator_operations, cubins, pairs, random_bytes, timed
 
 SOURCE = "src/katgpucbf/xbgpu/kernels/tensor_core_correlation_kernel.cu"
 # Spectra of a heap, of a launch.
@@ -52,6 +52,10 @@ def one(kernel, rng, inputs, channels):
     time = timed(launches)
     rate = correlator_operations(inputs, channels, TIMES) / time["seconds"]
     return {
-        "case": "correlate ci8", "sizes": {"N": inputs, "C": channels, "T": TIMES}, **time, "rate": rate,
-        "unit": "operations/s", "checked": "all visibilities, exact",
+        "case": "correlate ci8",
+        "sizes": {"N": inputs, "C": channels, "T": TIMES},
+        **time,
+        "rate": rate,
+        "unit": "operations/s",
+        "checked": "all visibilities, exact",
     }

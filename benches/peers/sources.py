@@ -47,7 +47,7 @@ SOURCES = {
     "katgpucbf": {
         "addresses": ["https://github.com/ska-sa/katgpucbf"],
         "commit": "1e38bdc563f588e0ca2566b65173885fdee2f527",
-        "paths": ["src/katgpucbf/xbgpu"],
+        "paths": ["src/katgpucbf/xbgpu/kernels"],
         "changes": [],
     },
     "xgpu": {

@@ -3,7 +3,7 @@
 import cupy as cp
 import numpy as np
 
-from common import (Kernel, check_visibilities, copies, correlator_operations, cubins, pairs, random_bytes, timed)
+from common import Kernel, check_visibilities, copies, correlator_operations, cubins, pairs, random_bytes, timed
 
 # Host code binds textures; the kernel needs these alone.
 UNIT = """#include "xgpu.h"
@@ -51,6 +51,10 @@ def one(kernel, rng, inputs, channels):
     time = timed(launches)
     rate = correlator_operations(inputs, channels, TIMES) / time["seconds"]
     return {
-        "case": "correlate ci8", "sizes": {"N": inputs, "C": channels, "T": TIMES}, **time, "rate": rate,
-        "unit": "operations/s", "checked": "all visibilities, exact",
+        "case": "correlate ci8",
+        "sizes": {"N": inputs, "C": channels, "T": TIMES},
+        **time,
+        "rate": rate,
+        "unit": "operations/s",
+        "checked": "all visibilities, exact",
     }
