@@ -137,12 +137,7 @@ fn correlator_lines(
     );
     let klages = format!("{} % of its GPU's, CHIME", peers::KLAGES_PERCENT);
     let lines: [Line<'_>; 6] = [
-        (
-            "correlate `ci8`, N = 2048",
-            &large,
-            &tops,
-            with(largest, ", Tensor-Core Correlator"),
-        ),
+        ("correlate `ci8`, N = 2048", &large, &tops, with(largest, ", Tensor-Core Correlator")),
         ("correlate `ci8`, N = 256", &medium, &tops, tcc("correlate ci8", 256)),
         ("correlate `ci4`, N = 2048", &nibbles, &tops, beside),
         ("correlate `cf16`, N = 2048", &halves, &flops, tcc("correlate cf16", 2048)),
@@ -185,12 +180,7 @@ fn other_lines(
     let turn = |row: &Row| row.system == "reorder" && row.case.starts_with("ci8 tcn, N 256,");
     let bytes = |row: &Row| format!("{} GB/s", digits(row.gigabytes_per_second));
     let lines: [Line<'_>; 3] = [
-        (
-            "beamform 512 dishes to 96 beams (CHORD), T = 32768",
-            &chord,
-            &milliseconds,
-            beams,
-        ),
+        ("beamform 512 dishes to 96 beams (CHORD), T = 32768", &chord, &milliseconds, beams),
         (
             "autocorrelate 1024 sensors, 10 groups of 32 lags, 2^20 instants a call",
             &counts,
