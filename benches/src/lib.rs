@@ -56,3 +56,6 @@ pub const RECORD_H200: &str = include_str!("../record/h200/all.json");
 
 /// Record of an H100 by `corrust bench --json`, in JSON: [`Record`].
 pub const RECORD_H100: &str = include_str!("../record/h100/all.json");
+
+/// Record of other programs on an H200 by `benches/peers/run --json`, in JSON.
+pub const PEERS_H200: &str = include_str!("../record/peers/h200.json");

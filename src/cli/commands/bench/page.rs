@@ -8,7 +8,10 @@ use corrust::{
     format::{PartialFile, read_text},
 };
 
-use crate::cli::commands::bench::{peers, table};
+use crate::cli::commands::bench::{
+    peers::{self, Measured, Peers},
+    table,
+};
 use crate::cli::terminal::numbers::digits;
 
 const BEGIN: &str = "<!-- bench -->\n";
@@ -82,9 +85,21 @@ fn section(record: &Record) -> Result<String, String> {
     other_lines(record, &mut add)?;
     Ok(text)
 }
-/// A peer's figure: on another model of GPU it would say nothing.
-fn peer(record: &Record, text: String) -> String {
-    if record.machine.device.contains(peers::DEVICE) { text } else { String::new() }
+
+/// A figure of a peer's case on the record's model of GPU; empty where it was not measured. `sizes` choose among sizes of
+/// the case, and the first is taken.
+fn peer(
+    record: &Record,
+    (name, case): (&str, &str),
+    sizes: &[(&str, u64)],
+    text: impl Fn(&Measured) -> String,
+) -> String {
+    let results = Peers::of(&record.machine.device).map(|peers| peers.results(name, case));
+    let mut like = results
+        .into_iter()
+        .flatten()
+        .filter(|measured| sizes.iter().all(|&(size, value)| measured.size(size) == value));
+    like.next().map(text).unwrap_or_default()
 }
 
 /// The lines of the correlator, each given to `add`.
@@ -92,7 +107,12 @@ fn correlator_lines(
     record: &Record,
     add: &mut dyn FnMut(Line<'_>) -> Result<(), String>,
 ) -> Result<(), String> {
-    let peer = |text| peer(record, text);
+    let tcc = |case, inputs| {
+        peer(record, ("tcc", case), &[("N", inputs)], |measured| format!("{:.0}", measured.tops()))
+    };
+    let with = |figure: String, words: &str| {
+        if figure.is_empty() { figure } else { format!("{figure}{words}") }
+    };
     let correlate = |encoding: &'static str, inputs: u64| {
         move |row: &Row| {
             row.system == "correlate" && row.encoding == encoding && row.size("N") == Some(inputs)
@@ -109,31 +129,25 @@ fn correlator_lines(
         nibbles(row) && ["packed-signed", "packed-complex"].contains(&row.kernel.as_str())
     };
     let two = |row: &Row| nibbles(row) && row.kernel == "packed";
-    let [largest, smaller] = [4, 1].map(|index: usize| format!("{:.0}", peers::TCC_INT8[index].1));
+    let largest = tcc("correlate ci8", 2048);
     // Hopper emulates int4, so that int8 is the better peer.
-    let beside = format!("{largest} of int8; {:.0} of int4, emulated", peers::TCC_INT4.1);
+    let beside = with(
+        largest.clone(),
+        &format!(" of int8; {} of int4, emulated", tcc("correlate ci4", 2048)),
+    );
+    let klages = format!("{:.2} times its GPU's, CHIME", peers::KLAGES_TIMES);
     let lines: [Line<'_>; 6] = [
-        (
-            "correlate `ci8`, N = 2048",
-            &large,
-            &tops,
-            peer(format!("{largest}, Tensor-Core Correlator")),
-        ),
-        ("correlate `ci8`, N = 256", &medium, &tops, peer(smaller)),
-        ("correlate `ci4`, N = 2048", &nibbles, &tops, peer(beside)),
-        ("correlate `cf16`, N = 2048", &halves, &flops, peer(format!("{:.0}", peers::TCC_FP16.1))),
+        ("correlate `ci8`, N = 2048", &large, &tops, with(largest, ", Tensor-Core Correlator")),
+        ("correlate `ci8`, N = 256", &medium, &tops, tcc("correlate ci8", 256)),
+        ("correlate `ci4`, N = 2048", &nibbles, &tops, beside),
+        ("correlate `cf16`, N = 2048", &halves, &flops, tcc("correlate cf16", 2048)),
         (
             "correlate `ci4` without tensor cores, N = 2048, four products an instruction",
             &four,
             &tops,
             String::new(),
         ),
-        (
-            "the same, two products an instruction",
-            &two,
-            &tops,
-            peer(format!("{:.2} times its GPU's, CHIME", peers::KLAGES_TIMES)),
-        ),
+        ("the same, two products an instruction", &two, &tops, klages),
     ];
     lines.into_iter().try_for_each(add)
 }
@@ -143,7 +157,15 @@ fn other_lines(
     record: &Record,
     add: &mut dyn FnMut(Line<'_>) -> Result<(), String>,
 ) -> Result<(), String> {
-    let peer = |text| peer(record, text);
+    let beams = peer(record, ("kotekan", "beamform"), &[("B", 96)], |measured| {
+        format!("{:.2} ms, kotekan", measured.seconds * 1e3)
+    });
+    let packets = peer(
+        record,
+        ("autocorrelation_cuda", "autocorrelate, kernel"),
+        &[("packet", 400)],
+        |measured| format!("{:.2} M, AutocorrelationCUDA", measured.rate * 1e-6),
+    );
     let milliseconds = |row: &Row| format!("{} ms", digits(row.seconds.median * 1e3));
     let items = |row: &Row| table::per_second(row);
     let chord = |row: &Row| {
@@ -158,17 +180,12 @@ fn other_lines(
     let turn = |row: &Row| row.system == "reorder" && row.case.starts_with("ci8 tcn, N 256,");
     let bytes = |row: &Row| format!("{} GB/s", digits(row.gigabytes_per_second));
     let lines: [Line<'_>; 3] = [
-        (
-            "beamform 512 dishes to 96 beams (CHORD), T = 32768",
-            &chord,
-            &milliseconds,
-            peer(format!("{} ms, kotekan", peers::KOTEKAN_MS)),
-        ),
+        ("beamform 512 dishes to 96 beams (CHORD), T = 32768", &chord, &milliseconds, beams),
         (
             "autocorrelate 1024 sensors, 10 groups of 32 lags, 2^20 instants a call",
             &counts,
             &items,
-            peer(format!("{:.2} M, AutocorrelationCUDA", peers::AUTOCORRELATION_CUDA * 1e-6)),
+            packets,
         ),
         ("corner turn of `ci8`, N = 256", &turn, &bytes, String::new()),
     ];

@@ -15,7 +15,7 @@ use plotters::{
     style::text_anchor::{HPos, Pos, VPos},
 };
 
-use crate::cli::commands::bench::{peers, table};
+use crate::cli::commands::bench::{peers::Peers, table};
 use crate::cli::pictures::canvas::{Canvas, FONT};
 use crate::cli::pictures::plot::{
     Area, COLOURS, Drawn, GREY, Styled, TICKS, decimals, label, save, svg,
@@ -105,15 +105,17 @@ fn by_encoding(
 fn performance(area: &Area<'_>, record: &Record, rows: &[&Row]) -> Drawn {
     let mut series = by_encoding(rows, "kernel", "", |row| Some(row.useful_tops));
     series.extend(by_encoding(rows, "from tcn", ", from tcn", |row| Some(row.useful_tops)));
-    if record.machine.device.contains(peers::DEVICE) {
-        let points = peers::TCC_INT8.map(|(inputs, tops)| (inputs as f64, tops)).to_vec();
-        series.push(Series { name: "TCC int8".to_owned(), colour: GREY, hollow: false, points });
-        series.push(Series {
-            name: "TCC fp16".to_owned(),
-            colour: GREY,
-            hollow: true,
-            points: vec![(peers::TCC_FP16.0 as f64, peers::TCC_FP16.1)],
-        });
+    if let Some(peers) = Peers::of(&record.machine.device) {
+        let beside = [("TCC int8", "correlate ci8", false), ("TCC fp16", "correlate cf16", true)];
+        series.extend(beside.map(|(name, case, hollow)| {
+            let mut points: Vec<(f64, f64)> = peers
+                .results("tcc", case)
+                .map(|measured| (measured.size("N") as f64, measured.tops()))
+                .collect();
+            // The first of several numbers of channels is this figure's.
+            points.dedup_by_key(|point| point.0);
+            Series { name: name.to_owned(), colour: GREY, hollow, points }
+        }));
     }
     let high = highest(&series);
     lines(area, "(a)  Performance of the correlator", "useful TOPS (cf16: TFLOPS)", high, &series)
