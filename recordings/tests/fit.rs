@@ -242,6 +242,19 @@ fn the_least_minimum_is_found() {
             assert!((tau.value / 2.75e-4 - 1.0).abs() < 0.2, "{start} {seed}: {fitted:?}");
         }
     }
+    // Parameters far from the curve's drive kappa to its bound.
+    let lags: Vec<f64> = (0..60).map(|k| 5e-7 * 1.25_f64.powi(k)).collect();
+    let values = [10.3, 2.18e-5, 1.94, 0.09, 1.29e-6, 1.0];
+    let clean = Curve {
+        values: lags.iter().map(|&lag| model.g(lag, &values)).collect(),
+        errors: vec![4.7e-5; lags.len()],
+        lags,
+    };
+    let fit = Fit::new(model).unwrap().start("kappa", 3.0).unwrap();
+    for seed in 0..20 {
+        let fitted = fit.run(&[noisy(&clean, seed)]).unwrap();
+        assert!((fitted.reduced_chi2() - 1.0).abs() < 0.8, "{seed}: {fitted:?}");
+    }
     // Components come in the order of their times.
     let model = Model { components: 2, plane: true, ..Model::default() };
     let clean = curve(model);
@@ -249,6 +262,32 @@ fn the_least_minimum_is_found() {
         let fitted = Fit::new(model).unwrap().run(&[noisy(&clean, seed)]).unwrap();
         let [first, second] = ["tau1", "tau2"].map(|name| fitted.get(name, 0).unwrap().value);
         assert!(first < second);
+    }
+    // A dark state between two components has nearly the curve of one that is quicker than both, which is the one that is expected.
+    let model = Model { triplet: true, ..model };
+    let lags: Vec<f64> = (0..136).map(|k| 1e-6 * 1.12_f64.powi(k)).collect();
+    let of = |dark: f64, first: f64, error: f64| {
+        let values = [2.0, first, 3e-3, 0.5, 0.25, dark, 1.0];
+        let values = lags.iter().map(|&lag| model.g(lag, &values)).collect();
+        Curve { lags: lags.clone(), values, errors: vec![error; lags.len()] }
+    };
+    let quick = of(4e-6, 1e-4, 0.01);
+    for seed in 0..40 {
+        let fitted = Fit::new(model).unwrap().run(&[noisy(&quick, seed)]).unwrap();
+        let [dark, first] = ["triplet_time", "tau1"].map(|name| fitted.get(name, 0).unwrap().value);
+        assert!(dark < first, "{seed}: {fitted:?}");
+    }
+    // A slow one is found where the curve says so, or who fits.
+    for (error, told) in [(1e-4, None), (1e-3, Some(2e-4))] {
+        let mut fit = Fit::new(model).unwrap();
+        if let Some(dark) = told {
+            fit = fit.start("triplet_time", dark).unwrap();
+        }
+        for seed in 0..5 {
+            let fitted = fit.run(&[noisy(&of(2e-4, 2e-5, error), seed)]).unwrap();
+            let dark = fitted.get("triplet_time", 0).unwrap().value;
+            assert!((dark / 2e-4 - 1.0).abs() < 0.4, "{seed}: {fitted:?}");
+        }
     }
 }
 

@@ -9,8 +9,9 @@ use corrust::{
         Block,
         npy::{Dtype, Writer},
     },
-    photons::{Options, open},
+    photons::{Arrived, Options, open},
 };
+use ndarray::Array3;
 use ptu::{KINDS, Record};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
@@ -431,6 +432,49 @@ fn components_are_told_apart() {
          --pattern flat --pair 0,0 --pair 1,1 --pair 0,1",
     );
     assert_eq!(sums, fs::read(at("again.npy")).unwrap());
+
+    // Without a stretch: curves are divided by the mask's, as plain loops have it.
+    let said = done(
+        folder.path(),
+        "autocorrelate mixture.ptu -o masked.npy --dwell 2us --groups 2 --lags 8 --blocks 10 --pattern quick.ptu --pattern slow.ptu \
+         --exclude 0.5s..0.8s --pair 0,0 --pair 0,1 --curves masked.csv --weights masked-w.npy",
+    );
+    assert!(said.contains("left out 0.300 s of"), "{said}");
+    let (_, columns) = table(&at("masked.csv"));
+    let weights: Array3<f64> = ndarray_npy::read_npy(at("masked-w.npy")).unwrap();
+    let options = Options { dwell: Some(2e-6), ..Options::default() };
+    let mut recording = open(&[at("mixture.ptu")], &options).unwrap().recording;
+    let instants = recording.times() as usize;
+    let mask: Vec<f64> = (0..instants)
+        .map(|instant| f64::from(u8::from(!(250_000..400_000).contains(&instant))))
+        .collect();
+    let mut series = [vec![0.0; instants], vec![0.0; instants]];
+    let mut arrived = Arrived { with_microtimes: true, ..Arrived::default() };
+    let mut first = 0;
+    while recording.read_times(100_000, &mut arrived).unwrap() > 0 {
+        for (&time, &microtime) in arrived.times[0].iter().zip(&arrived.microtimes[0]) {
+            let instant = first + time as usize;
+            for (component, series) in series.iter_mut().enumerate() {
+                series[instant] += mask[instant] * weights[[0, component, microtime as usize]];
+            }
+        }
+        first += arrived.instants as usize;
+    }
+    let of = |early: &[f64], late: &[f64], lag: usize| {
+        let (early, late) = (&early[..instants - lag], &late[lag..]);
+        let products: f64 = early.iter().zip(late).map(|(a, b)| a * b).sum();
+        products / early.iter().sum::<f64>() / late.iter().sum::<f64>()
+    };
+    for lag in 0..8 {
+        for (column, late) in [(2, &series[0]), (3, &series[1])] {
+            let expected = of(&series[0], late, lag) / of(&mask, &mask, lag);
+            let found = columns[column][lag];
+            assert!(
+                (found / expected - 1.0).abs() < 1e-9,
+                "lag {lag}: {found}, expected {expected}"
+            );
+        }
+    }
     for (arguments, says) in [
         ("--pattern quick.ptu --pattern quick.ptu", "is a mixture"),
         ("--pattern none.ptu", "none.ptu"),

@@ -361,3 +361,49 @@ fn frequencies_of_headers_are_told_and_used() {
         assert!((found[1] - found[0] - width).abs() < 1e-3, "{name}");
     }
 }
+
+/// Counts and arrival times of NumPy files are told of, as `corrust autocorrelate` reads them.
+#[test]
+fn counts_and_times_of_arrays_are_described() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let counts = Array2::from_shape_fn((300, 2), |(t, i)| (t * (i + 3)) % 5);
+    let sums: Vec<usize> = counts.columns().into_iter().map(|column| column.sum()).collect();
+    ndarray_npy::write_npy(folder.join("u16.npy"), &counts.mapv(|count| count as u16)).unwrap();
+    ndarray_npy::write_npy(folder.join("u8.npy"), &counts.mapv(|count| count as u8)).unwrap();
+    ndarray_npy::write_npy(folder.join("i64.npy"), &counts.mapv(|count| count as i64)).unwrap();
+    let some = counts.mapv(|count| if count == 4 { f64::NAN } else { count as f64 });
+    let missing = counts.rows().into_iter().filter(|row| row.iter().any(|&count| count == 4));
+    let missing = missing.count();
+    assert!(missing > 0);
+    ndarray_npy::write_npy(folder.join("f64.npy"), &some).unwrap();
+    for name in ["u16.npy", "u8.npy", "i64.npy"] {
+        let expected = json!({
+            "format": "NumPy, counts", "sensors": 2, "instants": 300, "photons": sums, "missing": 0
+        });
+        assert_eq!(info(folder, name), expected, "{name}");
+    }
+    let found = info(folder, "f64.npy");
+    expect(&found, &json!({"sensors": 2, "instants": 300, "missing": missing}));
+    let kept = counts.rows().into_iter().filter(|row| row.iter().all(|&count| count != 4));
+    let kept: Vec<usize> = kept.map(|row| row[0]).collect();
+    assert_eq!(found["photons"][0], kept.iter().sum::<usize>());
+    expect(&info(folder, "f64.npy --quick"), &json!({"photons": null, "missing": null}));
+    // One column of 64-bit numbers is counts if all of them can be, arrival times otherwise.
+    let line = counts.column(0).mapv(|count| count as i64);
+    ndarray_npy::write_npy(folder.join("line.npy"), &line).unwrap();
+    expect(&info(folder, "line.npy"), &json!({"format": "NumPy, counts", "photons": [sums[0]]}));
+    let times = ndarray::Array1::from_shape_fn(50, |photon| (1 << 40) + 700 * photon as i64);
+    ndarray_npy::write_npy(folder.join("times.npy"), &times).unwrap();
+    ndarray_npy::write_npy(folder.join("unsigned.npy"), &times.mapv(|time| time as u64)).unwrap();
+    for name in ["times.npy", "unsigned.npy"] {
+        let expected = json!({
+            "format": "NumPy, arrival times", "sensors": 1, "instants": 34_301, "photons": [50], "missing": null
+        });
+        assert_eq!(info(folder, name), expected, "{name}");
+        let text = done(folder, &format!("info {name}"));
+        assert!(text.contains("34301, from the first photon to the last"), "{text}");
+    }
+    let said = sentence(&corrust(folder, "info u16.npy --rate 1MHz"));
+    assert!(said.contains("the file holds counts or arrival times"), "{said}");
+}

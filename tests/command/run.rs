@@ -261,6 +261,34 @@ fn help_has_examples() {
     }
 }
 
+/// A simulated recording says its encoding, whatever the type of its array.
+#[test]
+fn simulated_recordings_need_no_encoding() {
+    let folder = tempfile::tempdir().unwrap();
+    for (encoding, layout) in
+        [("ci8", "tcn"), ("ci4", "tcn"), ("ci4-offset", "cnt"), ("cf16", "tcn")]
+    {
+        let simulate = "simulate -o rec.npy --inputs 3 --channels 2 --times 40";
+        done(folder.path(), &format!("{simulate} --encoding {encoding} --layout {layout}"));
+        let beside = folder.path().join("rec.npy.json");
+        assert_eq!(beside.exists(), encoding.starts_with("ci4"), "{encoding}");
+        let layout = if beside.exists() { String::new() } else { format!("--layout {layout}") };
+        done(folder.path(), &format!("correlate rec.npy -o told.npy {layout} --device cpu"));
+        let told = fs::read(folder.path().join("told.npy")).unwrap();
+        let _ = fs::remove_file(beside);
+        let given = format!("--encoding {encoding} {layout}");
+        let given = if encoding == "ci4-offset" { format!("{given} --layout cnt") } else { given };
+        done(folder.path(), &format!("correlate rec.npy -o given.npy {given} --device cpu"));
+        assert!(told == fs::read(folder.path().join("given.npy")).unwrap(), "{encoding}");
+    }
+    done(folder.path(), "simulate -o rec.npy --inputs 1 --channels 1 --times 4 --encoding ci4");
+    let output = corrust(
+        folder.path(),
+        "simulate -o rec.npy --inputs 1 --channels 1 --times 4 --encoding ci4 --no-clobber",
+    );
+    assert_eq!(output.status.code(), Some(2));
+}
+
 #[test]
 fn bad_input_gets_one_sentence_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -269,6 +297,7 @@ fn bad_input_gets_one_sentence_and_leaves_nothing() {
         folder.path(),
         "simulate -o nibbles.npy --inputs 2 --channels 2 --times 10 --encoding ci4",
     );
+    fs::remove_file(folder.path().join("nibbles.npy.json")).unwrap();
     fs::write(folder.path().join("empty.npy"), "").unwrap();
     fs::write(folder.path().join("notes.txt"), "not a recording\n").unwrap();
     let bytes = fs::read(folder.path().join("rec.npy")).unwrap();

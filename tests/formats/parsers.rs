@@ -10,7 +10,7 @@ use std::{
 
 use corrust::{
     Device, Devices, Encoding, Error, Layout,
-    autocorrelate::{Scheme, State},
+    autocorrelate::{Curve, Scheme, State},
     beamform::{Pointing, Rounding},
     channelise::{SpectrumEncoding, Window},
     correlate::{Shape, ValidCounts, Visibilities, baselines},
@@ -42,6 +42,7 @@ pub const TARGETS: &[Target] = &[
     ("mark5b", recording),
     ("ptu", ptu),
     ("spc", spc),
+    ("curves", curves),
     ("patterns", patterns),
     ("spead", spead),
     ("frames", frames),
@@ -225,6 +226,17 @@ fn tagged(name: &str, bytes: &[u8]) {
     counts.into_iter().for_each(|counts| drain::<CountShape>(counts.recording));
     if flag(6) && few {
         sentence(photons::decays(&path, &options, flag(7).then_some(1e-6..1e-3)));
+    }
+}
+
+/// Curves of other programs: lags ascend, and no number is infinite.
+fn curves(bytes: &[u8]) {
+    let curves = sentence(format::curves::of(Path::new("curves"), bytes)).unwrap_or_default();
+    for (name, Curve { lags, values, errors }) in curves {
+        assert!(!name.contains(char::is_control) && lags.is_sorted_by(|a, b| a < b), "{name:?}");
+        assert!(lags.len() == values.len() && [0, lags.len()].contains(&errors.len()));
+        let finite = values.iter().chain(&errors).all(|number| !number.is_infinite());
+        assert!(finite && lags.iter().all(|lag| lag.is_finite()), "{name:?}");
     }
 }
 

@@ -40,6 +40,11 @@ fn counts_are_those_that_detectors_write() {
         let text = read(name).unwrap_err();
         assert!(text.contains("count 65536 in frame 2: expected at most 65535"), "{text}");
     }
+    let text = read("bitshuffle-zstd.h5").unwrap_err();
+    assert!(
+        text.contains("in bitshuffle with Zstd: expected") && text.contains("h5repack"),
+        "{text}"
+    );
     let path = folder.path().join("absent.h5");
     let text = Stack::open(&path, "data").err().unwrap().to_string();
     assert!(text.contains("no dataset \"data\": expected --dataset"), "{text}");

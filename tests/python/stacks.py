@@ -26,6 +26,9 @@ for kind in ["uint16", "uint32"]:
         with h5py.File(f"{folder}/{kind}-{name}.h5", "w") as file:
             file.create_dataset("entry/data/data", data=plain.astype(kind), chunks=(1, 24, 37), **options)
             print(f"{kind}-{name}.h5")
+with h5py.File(f"{folder}/bitshuffle-zstd.h5", "w") as file:
+    options = hdf5plugin.Bitshuffle(cname="zstd")
+    file.create_dataset("entry/data/data", data=plain.astype("uint16"), chunks=(1, 24, 37), **options)
 wide = plain.astype("uint32")
 wide[1, 2, 3] = 2**32 - 1
 with h5py.File(f"{folder}/absent.h5", "w") as file:

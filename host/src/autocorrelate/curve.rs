@@ -146,11 +146,14 @@ impl<T: Amount> Sums<T> {
         (self.direct, self.delayed) = (array(direct), array(delayed));
     }
 
-    /// The sums of all rows but the last, and those of the last.
+    /// The sums of the sensors, and those of a mask, which is the last row where sums are `masked`.
     ///
     /// # Panics
-    /// When there is no row.
-    pub fn split_last(self) -> (Self, Self) {
+    /// When sums are masked and there is no row.
+    pub fn split_mask(self, masked: bool) -> (Self, Option<Self>) {
+        if !masked {
+            return (self, None);
+        }
         let last = self.products.nrows() - 1;
         let part = |rows: std::ops::Range<usize>| {
             let of = |array: &Array2<T>| array.slice(ndarray::s![rows.clone(), ..]).to_owned();
@@ -165,7 +168,7 @@ impl<T: Amount> Sums<T> {
                 delayed: of(&self.delayed),
             }
         };
-        (part(0..last), part(last..last + 1))
+        (part(0..last), Some(part(last..last + 1)))
     }
 
     /// `g(tau) = A' M' / (sum' Z * sum' Y)` of a row at one point, symmetric normalisation: the products

@@ -124,6 +124,12 @@ impl Fit {
         Self { weighted: false, ..self }
     }
 
+    /// Whether a parameter has a condition.
+    pub(super) fn tells(&self, name: &str) -> bool {
+        let bounded = self.bounds.get(name).is_some_and(|bounds| *bounds != possible(name));
+        bounded || self.fixed.contains_key(name) || self.starts.contains_key(name)
+    }
+
     /// The model's own name of a parameter.
     fn name(&self, name: &str) -> Result<&'static str> {
         let names = self.model.names();

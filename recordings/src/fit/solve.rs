@@ -1,6 +1,6 @@
 //! The fit itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use corrust_host::{Error, Result, autocorrelate::Curve};
 use ndarray::Array2;
@@ -24,6 +24,10 @@ const ALIKE: f64 = 0.1;
 
 /// Rounds of iterations, each as many as MPFIT's limit, after which a fit has not converged.
 const ROUNDS: usize = 4;
+
+/// Squared standard deviations by which a minimum whose dark state outlasts the way through the focus must be better than one
+/// of a quicker dark state, to be taken.
+const SLOW: f64 = 25.0;
 
 /// Reduced chi2 that is far from 1: below and above. With bars of 20 blocks it is 0.2 to 1.9 of simulated photons, whose lags
 /// are correlated.
@@ -155,6 +159,8 @@ struct Layout {
     /// `[curve][parameter of the model]`.
     places: Vec<Vec<usize>>,
     parameters: Vec<MPPar>,
+    /// Whether a dark state is expected to last less than the way through the focus.
+    quick_triplet: bool,
     config: MPConfig,
 }
 
@@ -168,6 +174,8 @@ struct Problem<'a> {
 struct End {
     values: Vec<f64>,
     status: MPStatus,
+    /// Sum of squared residuals, and more where a dark state lasts longer than it is expected to.
+    cost: f64,
 }
 
 impl End {
@@ -177,7 +185,7 @@ impl End {
 
     /// Whether it is to be preferred to another one.
     fn is_better(&self, than: &Self) -> bool {
-        self.status.best_norm < than.status.best_norm * (1.0 - 1e-9)
+        self.cost < than.cost * (1.0 - 1e-9)
     }
 }
 
@@ -198,7 +206,9 @@ impl Layout {
             })?;
             iterations += status.n_iter;
             status.n_iter = iterations;
-            let end = End { values, status };
+            let cost =
+                status.best_norm * if self.is_slow(&values) { self.slow(curves) } else { 1.0 };
+            let end = End { values, status, cost };
             if end.has_converged() || round == ROUNDS {
                 return Ok(end);
             }
@@ -207,9 +217,51 @@ impl Layout {
         unreachable!("the last round returns")
     }
 
+    /// Whether a dark state outlasts the way through the focus where it is not expected to.
+    fn is_slow(&self, values: &[f64]) -> bool {
+        let of = |places: &[usize], wanted: fn(&str) -> bool| {
+            let own = places.iter().zip(&self.names).filter(|(_, name)| wanted(name));
+            own.map(|(&place, _)| values[place]).fold(f64::INFINITY, f64::min)
+        };
+        self.quick_triplet
+            && self.places.iter().any(|places| {
+                of(places, |name| name == "triplet_time")
+                    > of(places, |name| name.starts_with("tau"))
+            })
+    }
+
+    /// Factor of the cost of a slow dark state.
+    fn slow(&self, curves: &[Vec<Point>]) -> f64 {
+        let free = self.parameters.iter().filter(|parameter| !parameter.fixed).count();
+        let points: usize = curves.iter().map(Vec::len).sum();
+        1.0 + SLOW / points.saturating_sub(free).max(1) as f64
+    }
+
+    /// Places of every `kappa` that is free; none where nothing else is.
+    fn kappas(&self) -> BTreeSet<usize> {
+        let Some(at) = self.names.iter().position(|name| *name == "kappa") else {
+            return BTreeSet::new();
+        };
+        let is_free = |place: &usize| !self.parameters[*place].fixed;
+        let kappas: BTreeSet<usize> =
+            self.places.iter().map(|places| places[at]).filter(is_free).collect();
+        let others = (0..self.parameters.len()).filter(|place| !kappas.contains(place));
+        if others.filter(is_free).count() > 0 { kappas } else { BTreeSet::new() }
+    }
+
     /// Fits points from each of some places on; the least minimum, of several that are alike the first.
-    fn least(&self, curves: &[Vec<Point>], starts: &[Vec<f64>]) -> Result<End> {
-        let ends = starts.iter().map(|start| self.fit(curves, start.clone()));
+    fn least(&mut self, curves: &[Vec<Point>], starts: &[Vec<f64>]) -> Result<End> {
+        let kappas = self.kappas();
+        let ends = starts.iter().map(|start| {
+            if kappas.is_empty() {
+                return self.fit(curves, start.clone());
+            }
+            // From far away kappa runs into its bound, and stays there: the other parameters come nearer first.
+            kappas.iter().for_each(|&kappa| self.parameters[kappa].fixed = true);
+            let nearer = self.fit(curves, start.clone());
+            kappas.iter().for_each(|&kappa| self.parameters[kappa].fixed = false);
+            self.fit(curves, nearer.map_or_else(|_| start.clone(), |end| end.values))
+        });
         let better = |best: Result<End>, end: Result<End>| match (best, end) {
             (Ok(best), Ok(end)) => Ok(if end.is_better(&best) { end } else { best }),
             (Err(_), Ok(end)) => Ok(end),
@@ -368,7 +420,7 @@ impl Fit {
             Ok(points)
         });
         let points = points.collect::<Result<Vec<_>>>()?;
-        let (layout, mut parameters, starts) = self.layout(&points)?;
+        let (mut layout, mut parameters, starts) = self.layout(&points)?;
         let mut end = layout.least(&points, &starts)?;
         if let Some(values) = self.ordered(&layout, &end.values) {
             end = layout.fit(&points, values)?;
@@ -519,6 +571,7 @@ impl Fit {
             names,
             places,
             parameters: bounded,
+            quick_triplet: self.model.triplet && !self.tells("triplet_time"),
             config: MPConfig { covtol: 1e-10, ..MPConfig::new() },
         };
         Ok((layout, parameters, begins))

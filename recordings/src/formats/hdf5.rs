@@ -23,7 +23,11 @@ const OF_ZSTD: u64 = 1 << 15;
 
 /// Filters by their numbers in files, whose results are no longer than the chunk: deflate, shuffle, fletcher32, nbit,
 /// scaleoffset; Blosc, LZ4, bitshuffle (with LZ4 or alone), Zstd. That of szip is as long as a number in the chunk says.
-const FILTERS: [u16; 9] = [1, 2, 3, 5, 6, BLOSC, 32004, 32008, ZSTD];
+const FILTERS: [u16; 9] = [1, 2, 3, 5, 6, BLOSC, 32004, BITSHUFFLE, ZSTD];
+
+/// Filter of which the fifth number says what it is followed by.
+const BITSHUFFLE: u16 = 32008;
+const OVER_ZSTD: u32 = 3;
 
 /// Filters that may be Zstd's.
 const BLOSC: u16 = 32001;
@@ -99,6 +103,16 @@ pub(crate) fn stored(path: &Path, name: &str, data: &H5Dataset) -> Result<Vec<us
             "with filter {}: expected deflate, shuffle, fletcher32, nbit, scaleoffset, bitshuffle, LZ4, Zstd or Blosc alone",
             filter.id
         ));
+    }
+    if filters
+        .iter()
+        .any(|filter| filter.id == BITSHUFFLE && filter.cd_values.get(4) == Some(&OVER_ZSTD))
+    {
+        return refuse(
+            "in bitshuffle with Zstd: expected bitshuffle with LZ4 or alone, or Zstd; \"h5repack -f GZIP=1\" with the plugins of \
+             hdf5plugin writes such a file anew"
+                .into(),
+        );
     }
     let shape = data.shape();
     let bytes = |axes: &[usize]| {

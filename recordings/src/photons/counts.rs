@@ -1,5 +1,7 @@
 //! Counts that are kept in a NumPy file.
 
+use std::path::Path;
+
 use corrust_host::{
     Error, Result,
     samples::{CountShape, Missing},
@@ -8,7 +10,8 @@ use corrust_host::{
 use super::source::Source;
 use crate::formats::{
     Block,
-    npy::{Dtype, Reader},
+    input::begins,
+    npy::{Dtype, Reader, header::MAGIC},
 };
 
 /// Bytes of elements that are converted at once.
@@ -17,6 +20,29 @@ const READ: usize = 1 << 18;
 /// Types of counts, and of arrival times, as errors name them.
 pub(super) const TYPES: &str = "counts of type uint8, uint16, uint32, uint64, int8, int16, int32, int64, float32 or float64, [T] or \
                                 [T][sensor], or arrival times of type uint64 or int64, [photon], with --unit";
+
+/// Whether a file is a NumPy file of counts or of arrival times: of one axis, or of two and a type that no voltages have.
+///
+/// # Errors
+/// As for [`Reader::open`]; [`Error::Io`].
+pub fn is_array(path: &Path) -> Result<bool> {
+    if !path.is_file() || !begins(path, MAGIC)? {
+        return Ok(false);
+    }
+    let reader = Reader::open(path)?;
+    let Some(dtype) = reader.dtype().filter(|&dtype| is_count(dtype)) else { return Ok(false) };
+    let raw = [Dtype::Int8, Dtype::Int16, Dtype::Float32];
+    Ok(match reader.shape() {
+        [_] => true,
+        [_, _] => !raw.contains(&dtype),
+        _ => false,
+    })
+}
+
+/// Whether a type holds counts.
+fn is_count(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::Uint8 | Dtype::Uint16) || convert(dtype).is_some()
+}
 
 /// Reads the little-endian bytes of a count: nothing is NaN; an error has a number that is no count, 0 to 65535.
 type Convert = fn(&[u8]) -> Result<Option<u16>, String>;
@@ -72,9 +98,7 @@ impl Kept {
     /// Counts of a file, and whether some of them are NaN: instants that are missing.
     pub fn open(reader: Reader, dwell: f64) -> Result<(Self, bool)> {
         let fault = |reason: String| Err(Error::file(reader.path(), reason));
-        let Some(dtype) = reader.dtype().filter(|&dtype| {
-            matches!(dtype, Dtype::Uint8 | Dtype::Uint16) || convert(dtype).is_some()
-        }) else {
+        let Some(dtype) = reader.dtype().filter(|&dtype| is_count(dtype)) else {
             let name = reader.type_name();
             return fault(format!("elements of type {name}: expected {TYPES}"));
         };

@@ -154,8 +154,14 @@ pub fn patterns(
                     (true, _) => rows.extend(numpy(other, channels, microtimes)?),
                     (_, true) => rows.extend(csv(other, channels, microtimes)?),
                     _ => {
-                        // Its clock is its own.
-                        let options = Options { start: None, ..options.clone() };
+                        // Its clock is its own, and so are its stretches.
+                        let options = Options {
+                            start: None,
+                            between: None,
+                            exclude: Vec::new(),
+                            bursts: None,
+                            ..options.clone()
+                        };
                         rows.push(fitting(other, own, &decays(other, &options, None)?)?);
                     }
                 }
@@ -412,11 +418,16 @@ impl Filters {
     }
 
     /// Replaces `weights` by the weights of a stretch's photons: for each channel a list for each component, of as many
-    /// weights as the channel has photons.
+    /// weights as the channel has photons. A mask after the channels has weights of 1.
     pub fn weigh(&self, arrived: &Arrived, weights: &mut Vec<Vec<f64>>) {
-        let (_, components, microtimes) = self.weights.dim();
-        weights.resize_with(arrived.microtimes.len() * components, Vec::new);
-        for (channel, of) in arrived.microtimes.iter().enumerate() {
+        let (channels, components, microtimes) = self.weights.dim();
+        let (photons, masks) = arrived.microtimes.split_at(channels);
+        weights.resize_with(channels * components + masks.len(), Vec::new);
+        for (list, mask) in weights[channels * components..].iter_mut().zip(masks) {
+            list.clear();
+            list.resize(mask.len(), 1.0);
+        }
+        for (channel, of) in photons.iter().enumerate() {
             for component in 0..components {
                 let row = self.weights.slice(s![channel, component, ..]);
                 let row = row.as_slice().expect("the quickest axis");

@@ -39,6 +39,7 @@ use corrust_host::{
 };
 
 pub use self::{
+    counts::is_array,
     filters::{Decays, Filters, MOST_COMPONENTS, Pattern, decays, lifetime_weights, patterns},
     trace::Trace,
 };

@@ -35,8 +35,8 @@ use crate::{
         pointing::{Pointing, SPEED_OF_LIGHT},
     },
     formats::{
-        description,
-        npy::{Dtype, Writer},
+        description, is_stream,
+        npy::{Description, Dtype, Writer},
     },
 };
 
@@ -170,7 +170,8 @@ impl Simulation {
 
     /// Writes the recording to the NumPy file `path`, calling `progress` with the number of times
     /// made so far, and returns the sky. Beside it, with the extension `json`, appears a description
-    /// of the recording with the sources and their delays.
+    /// of the recording with the sources and their delays, and for 4-bit samples
+    /// [their encoding](Self::typed_beside).
     ///
     /// # Errors
     /// [`Error::Invalid`] as for [`check`](Self::check); [`Error::OutOfMemory`] for too many sources,
@@ -220,8 +221,19 @@ impl Simulation {
             progress((start + block.len() / step) as u64)
         })?;
         let described = write_description(description, || self.describe(&sky));
-        writer.finish().and(described)?;
+        let typed = match self.typed_beside(path) {
+            Some(_) => Description::new(encoding, layout, &axes).write(path),
+            None => Ok(()),
+        };
+        writer.finish().and(described).and(typed)?;
         Ok(sky)
+    }
+
+    /// Name of the file that [`write`](Self::write) puts beside the recording `path` to say the encoding of its bytes; [`None`] where the
+    /// type of the array says it, and beside a pipe.
+    pub fn typed_beside(&self, path: &Path) -> Option<PathBuf> {
+        let bytes = matches!(self.shape.encoding, Encoding::Ci4 | Encoding::Ci4Offset);
+        (bytes && !is_stream(path)).then(|| Description::path(path))
     }
 
     /// Hands the samples to `take` block by block, each with its first time, in the order of `tcn` whatever the

@@ -6,9 +6,12 @@ use corrust::{
     Error, Layout, Result,
     correlate::Shape,
     format::{
-        self, AnyRecording, Block, ReadAhead, Recording, photon_hdf5,
+        self, AnyRecording, Block, ReadAhead, Recording,
+        npy::{Dtype, Reader},
+        photon_hdf5,
         tttr::{self, CHANNELS, MARKERS, SYNC, channel_name},
     },
+    photons,
     samples::{Missing, RawEncoding},
 };
 use num_complex::Complex;
@@ -31,7 +34,7 @@ const LINES: usize = 16;
 /// Most gaps that are listed.
 const GAPS: usize = 10_000;
 
-/// Describe a recording: format, times, rate, inputs, bits, gaps, first levels; photons of each channel
+/// Describe a recording: format, times, rate, inputs, bits, gaps, first levels; photons of each channel or sensor
 ///
 /// The whole recording is read to find gaps, unless --quick is given.
 #[derive(Debug, clap::Args)]
@@ -170,6 +173,12 @@ impl Args {
                     spots => Photons::of_spots(path, spots, self.quick)?,
                 };
                 return photons.print(self.json);
+            }
+            if options.encoding.is_none() && photons::is_array(path)? {
+                let why =
+                    "the file holds counts or arrival times, expected a recording of voltages";
+                given::refuse(&[&["layout", "long-gaps"], RAW_OPTIONS].concat(), why)?;
+                return Counts::of(path, self.quick)?.print(self.json);
             }
         }
         let info = match format::open_any(&self.files.inputs, options)? {
@@ -400,6 +409,96 @@ impl Photons {
             if *markers > 0 {
                 line(&format!("marker {}", bit + 1), markers.to_string());
             }
+        }
+        Ok(())
+    }
+}
+
+/// Facts of counts, or of arrival times, in a NumPy file.
+#[derive(Debug, Serialize)]
+struct Counts {
+    format: &'static str,
+    sensors: usize,
+    /// Instants, or units of time from the first photon to the last.
+    instants: u64,
+    /// Photons of each sensor; unknown where they were not read.
+    photons: Option<Vec<u64>>,
+    /// Instants without a count, NaN; unknown where they were not read, and of arrival times.
+    missing: Option<u64>,
+}
+
+impl Counts {
+    /// Opens the file and, unless `quick`, adds up its counts.
+    fn of(path: &Path, quick: bool) -> Result<Self> {
+        let times = || photons::Options { unit: Some(1.0), dwell: Some(1.0), ..Default::default() };
+        let reader = Reader::open(path)?;
+        let (dtype, line) = (reader.dtype(), reader.shape().len() == 1);
+        if dtype == Some(Dtype::Uint64) && line {
+            return Self::read(photons::open(&[path], &times())?, quick);
+        }
+        let counts = Self::read(photons::open(&[path], &photons::Options::default())?, quick);
+        match counts {
+            // Numbers that are no counts may be times.
+            Err(_) if dtype == Some(Dtype::Int64) && line => {
+                Self::read(photons::open(&[path], &times())?, quick)
+            }
+            counts => counts,
+        }
+    }
+
+    fn read(counts: photons::Counts, quick: bool) -> Result<Self> {
+        let photons::Counts { mut recording, sensors, photons: are_times, masked, .. } = counts;
+        let (shape, instants) = (recording.shape(), recording.times());
+        let sensors = sensors.len() - usize::from(masked);
+        let format = if are_times { "NumPy, arrival times" } else { "NumPy, counts" };
+        // As many as the file has elements.
+        if let Some(photons) = recording.photons().filter(|_| are_times) {
+            return Ok(Self { format, sensors, instants, photons: Some(photons), missing: None });
+        }
+        if quick {
+            return Ok(Self { format, sensors, instants, photons: None, missing: None });
+        }
+        let (mut photons, mut there) = (vec![0; sensors], 0);
+        let (times, mut block) = ((BLOCK / shape.bytes()).max(1), Block::new());
+        let width = if shape.wide { 2 } else { 1 };
+        while recording.read_block(times, &mut block)? > 0 {
+            for counts in block.samples.chunks_exact(shape.bytes()) {
+                let count = |sensor: usize| {
+                    let bytes = counts[sensor * width..][..width].iter().rev();
+                    bytes.fold(0, |count, &byte| count << 8 | u64::from(byte))
+                };
+                photons.iter_mut().enumerate().for_each(|(sensor, sum)| *sum += count(sensor));
+                there += if masked { count(sensors) } else { 1 };
+            }
+        }
+        let missing = Some(instants - there);
+        Ok(Self { format, sensors, instants, photons: Some(photons), missing })
+    }
+
+    fn print(&self, json: bool) -> Result<()> {
+        if json {
+            say(serde_json::to_string_pretty(self).expect("text and numbers"));
+            return Ok(());
+        }
+        let line = |name: &str, value: String| say(format_args!("{name:<21}{value}"));
+        line("format", self.format.to_owned());
+        line("sensors", self.sensors.to_string());
+        let (what, rest) = match self.missing {
+            None if self.photons.is_some() => {
+                ("units of time", "from the first photon to the last")
+            }
+            _ => ("instants", "of a length that the file does not say"),
+        };
+        line(what, format!("{}, {rest}", self.instants));
+        for (sensor, photons) in self.photons.iter().flatten().take(LINES).enumerate() {
+            let mean = digits(*photons as f64 / self.instants.max(1) as f64);
+            line(&format!("sensor {sensor}"), format!("{photons} photons, a mean of {mean}"));
+        }
+        if self.sensors > LINES {
+            line("", format!("and {}", count(self.sensors - LINES, "more sensor")));
+        }
+        if let Some(missing) = self.missing {
+            line("missing", count(missing, "instant"));
         }
         Ok(())
     }

@@ -283,7 +283,7 @@ impl Args {
         }
         let simulation = self.recording.simulation()?;
         simulation.check()?;
-        files.check(self.existing)?;
+        files.writes(&simulation.typed_beside(&self.output)).check(self.existing)?;
         write(simulation, &self.output).map(drop)
     }
 

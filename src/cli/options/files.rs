@@ -28,13 +28,13 @@ pub struct Files {
     pub inputs: Vec<PathBuf>,
     /// Encoding of a sample: ci8, ci4, ci4-offset or cf16; b1 or b2, planes of bits
     ///
-    /// By default int8 is ci8 and float16 is cf16; uint8 needs this option, unless corrust quantise wrote
-    /// it. VDIF is read as channels for b1 and b2.
+    /// By default int8 is ci8 and float16 is cf16; uint8 needs this option, unless corrust wrote the
+    /// file. VDIF is read as channels for b1 and b2.
     #[arg(long)]
     encoding: Option<Encoding>,
     /// Order of the axes: tcn (time, channel, input) or cnt (channel, input, time)
     ///
-    /// By default tcn, unless corrust quantise wrote it; bits are cnt.
+    /// By default tcn, unless corrust wrote the file; bits are cnt.
     #[arg(long)]
     layout: Option<Layout>,
     #[command(flatten)]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use corrust::{
-    Error, Result,
+    Encoding, Error, Result,
     correlate::Shape,
     device::Gpu,
     format::{
@@ -24,6 +24,13 @@ use crate::cli::terminal::missing::{FLAGGED, LOST, fractions};
 use crate::cli::terminal::numbers::count;
 use crate::cli::terminal::say::say;
 
+/// Reads a probability with which noise is flagged.
+fn probability(text: &str) -> std::result::Result<f64, String> {
+    let found = text.parse().map_err(|_| "expected a number, 1e-9 to 0.5".to_owned())?;
+    // The judge knows the limits.
+    Judge::new(Encoding::Ci8, found).map(|_| found).map_err(|error| error.to_string())
+}
+
 /// Flags of samples.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Flags")]
@@ -37,7 +44,7 @@ pub struct Flagging {
     #[arg(long, value_name = "M", requires = "flag", value_parser = block_times)]
     sk_times: Option<usize>,
     /// Probability with which Gaussian noise is flagged, 1e-9 to 0.5 [default: 0.0027, that of 3 sigma]
-    #[arg(long, value_name = "P", requires = "flag")]
+    #[arg(long, value_name = "P", requires = "flag", value_parser = probability)]
     false_alarm: Option<f64>,
     /// Channels whose samples are real-valued, as 0 of spectra of real voltages in a file: 0 or 0,5. Those that --channelise
     /// makes are known

@@ -10,7 +10,7 @@ use corrust::{
 };
 
 use super::{
-    Args, Ends, Output, gate,
+    Args, Ends, Output, gate, say_left_out,
     tables::{Curves, pycorrfit_files},
     warn_late,
 };
@@ -80,38 +80,42 @@ impl Args {
         let (counts, dwell) = self.open()?;
         let instants = counts.recording.times();
         let components = filters.components();
-        let names: Vec<_> = counts
-            .sensors
+        let masked = counts.masked;
+        let channels = &counts.sensors[..counts.sensors.len() - usize::from(masked)];
+        let names: Vec<_> = channels
             .iter()
             .flat_map(|channel| {
                 (0..components).map(move |component| format!("{channel}, component {component}"))
             })
             .collect();
         let shape = Shape {
-            sensors: names.len(),
+            sensors: names.len() + usize::from(masked),
             groups: self.groups.unwrap_or(10),
             lags: self.lags.unwrap_or(32),
             scheme: self.scheme.unwrap_or_default(),
         };
-        let mut plan = Weighted::new(shape, &self.asked_pairs(shape.sensors)?)?;
-        let pairs = plan.pairs().to_vec();
+        let mut plan = Weighted::new(shape, &self.asked_pairs(shape.sensors, masked)?)?;
+        let mut pairs = plan.pairs().to_vec();
+        pairs.truncate(pairs.len() - usize::from(masked));
         let pycorrfit =
             self.pycorrfit.as_ref().map_or(Vec::new(), |path| pycorrfit_files(path, &pairs));
         self.files(&pycorrfit).check(self.existing)?;
         let writer = Output::create(&self.output, &shape, Dtype::Float64)?;
         let mut blocks =
-            self.blocks.map(|count| Ends::<f64>::new(count, instants, false)).transpose()?;
+            self.blocks.map(|count| Ends::<f64>::new(count, instants, masked)).transpose()?;
 
         let start = Instant::now();
         sum(counts.recording, &filters, &mut plan, blocks.as_mut())?;
         let seconds = start.elapsed().as_secs_f64();
         warn_late(&counts.late);
 
-        let sums = plan.sums();
+        let all_sums = plan.sums();
+        writer.write(&all_sums)?;
+        let (sums, mask) = all_sums.split_mask(masked);
         let errors = blocks.as_ref().map(Ends::errors);
         let curves = Curves {
             sums: &sums,
-            mask: None,
+            mask: mask.as_ref(),
             pairs: &pairs,
             errors: errors.as_ref(),
             blocks: blocks.as_ref().map(Ends::parts),
@@ -119,7 +123,6 @@ impl Args {
             trace: None,
             sensors: &names,
         };
-        writer.write(&sums)?;
         self.write_curves(&curves, &pycorrfit)?;
         if let Some(path) = &self.photons.weights {
             let mut writer = Writer::with_shape(path, Dtype::Float64, filters.weights.shape())?;
@@ -130,9 +133,10 @@ impl Args {
         let device = format!(
             "CPU, {} of {}",
             count(components, "component"),
-            count(counts.sensors.len(), "channel")
+            count(channels.len(), "channel")
         );
-        self.say_done(&sums, shape.sensors, [instants as f64 * dwell, seconds], &device);
+        self.say_done(&sums, names.len(), [instants as f64 * dwell, seconds], &device);
+        say_left_out(mask.as_ref(), dwell);
         Ok(())
     }
 }
@@ -156,8 +160,10 @@ fn sum(
         }
         filters.weigh(&arrived, &mut weights);
         let times = arrived.times.iter();
-        let times: Vec<&[u32]> =
+        let mut times: Vec<&[u32]> =
             times.flat_map(|times| vec![&times[..]; filters.components()]).collect();
+        // A mask is one sensor.
+        times.truncate(weights.len());
         let weights: Vec<&[f64]> = weights.iter().map(Vec::as_slice).collect();
         let instants = arrived.instants;
         plan.accumulate(WeightedArrivals { instants, times: &times, weights: &weights })?;

@@ -145,7 +145,7 @@ struct PhotonArgs {
     ///
     /// Each channel has a sensor for each component: photons weighted by least squares, sums float64. On a CPU.
     #[arg(long, value_name = "PATTERN", value_parser = pattern,
-          conflicts_with_all = ["gate", "between_markers", "exclude", "bursts", "resume", "save"])]
+          conflicts_with_all = ["gate", "resume", "save"])]
     pattern: Vec<PatternArg>,
     /// NumPy file for the weights, float64 [channel][component][microtime]
     #[arg(long, value_name = "W.npy", value_parser = output(), requires = "pattern")]
@@ -266,13 +266,7 @@ impl Args {
 
         let all_sums = Sums::of(&state)?;
         let writes = writer.write(&all_sums);
-        let (sums, mask) = match masked {
-            true => {
-                let (sums, mask) = all_sums.split_last();
-                (sums, Some(mask))
-            }
-            false => (all_sums, None),
-        };
+        let (sums, mask) = all_sums.split_mask(masked);
         let errors = blocks.as_ref().map(Ends::errors);
         let curves = Curves {
             sums: &sums,
@@ -296,15 +290,7 @@ impl Args {
             [instants as f64 * dwell, seconds],
             &device,
         );
-        if let Some(mask) = &mask {
-            // At lag 0 every instant has a bin of its own.
-            let [all, left] = [mask.instants, mask.instants - mask.direct[[0, 0]]];
-            say(format_args!(
-                "  left out {} s of {} s",
-                digits(left as f64 * dwell),
-                digits(all as f64 * dwell)
-            ));
-        }
+        say_left_out(mask.as_ref(), dwell);
         Ok(())
     }
 
@@ -414,12 +400,17 @@ impl Args {
         files.writes_as(&self.photons.trace, TRACES).writes_as(pycorrfit, &["csv"])
     }
 
-    /// Requested pairs of `sensors` sensors; empty for all autocorrelations.
-    fn asked_pairs(&self, sensors: usize) -> Result<Vec<(usize, usize)>> {
-        match self.pairs {
-            Some(pairs) => pairs.of(sensors, self.grid),
-            None => Ok(self.pair.iter().map(|&Pair(a, b)| (a, b)).collect()),
+    /// Requested pairs of `sensors` sensors; empty for all autocorrelations. The last sensor may be a mask, which is correlated with
+    /// itself alone.
+    fn asked_pairs(&self, sensors: usize, masked: bool) -> Result<Vec<(usize, usize)>> {
+        let mut pairs: Vec<_> = match self.pairs {
+            Some(pairs) => pairs.of(sensors - usize::from(masked), self.grid)?,
+            None => self.pair.iter().map(|&Pair(a, b)| (a, b)).collect(),
+        };
+        if masked && !pairs.is_empty() {
+            pairs.push((sensors - 1, sensors - 1));
         }
+        Ok(pairs)
     }
 
     /// The plan, and the sensors of each curve, the last of them that of the mask if there is one.
@@ -445,10 +436,7 @@ impl Args {
             .groups(self.groups.unwrap_or(10))
             .lags(self.lags.unwrap_or(32))
             .scheme(self.scheme.unwrap_or_default());
-        let mut pairs = self.asked_pairs(sensors - usize::from(masked))?;
-        if masked && !pairs.is_empty() {
-            pairs.push((sensors - 1, sensors - 1));
-        }
+        let pairs = self.asked_pairs(sensors, masked)?;
         if pairs.is_empty() {
             let autos = (0..sensors as u32).map(|sensor| [sensor; 2]).collect();
             return Ok((builder.build()?, autos));
@@ -457,6 +445,15 @@ impl Args {
         // All of them are sensors, or there was no plan.
         Ok((plan, pairs.into_iter().map(|(a, b)| [a as u32, b as u32]).collect()))
     }
+}
+
+/// Says how much of the stream a mask leaves out, if there is one.
+fn say_left_out<T: Amount>(mask: Option<&Sums<T>>, dwell: f64) {
+    let Some(mask) = mask else { return };
+    let all = mask.instants as f64;
+    // At lag 0 every instant has a bin of its own.
+    let left = all - mask.direct[[0, 0]].value();
+    say(format_args!("  left out {} s of {} s", digits(left * dwell), digits(all * dwell)));
 }
 
 /// Says how many photons were put in order.
@@ -583,8 +580,8 @@ impl<T: Amount> Ends<T> {
             return Ok(());
         }
         let Some(masks) = &mut self.masks else { return self.blocks.add(sums) };
-        let (sums, mask) = sums.clone().split_last();
-        masks.add(&mask)?;
+        let (sums, mask) = sums.clone().split_mask(true);
+        masks.add(&mask.expect("the last row"))?;
         self.blocks.add(&sums)
     }
 
