@@ -1,8 +1,8 @@
-//! corrust: correlators, beamformers and autocorrelators whose GPU kernels are plain Rust.
+//! corrust: channelisers, correlators, beamformers and autocorrelators whose GPU kernels are plain Rust.
 //!
 //! A plan is built once for a shape and a device, then fed blocks of any length:
 //!
-//! - [`Channeliser`]: raw voltages in, spectra out.
+//! - [`Channeliser`]: raw voltages in, spectra out; [`Upchanneliser`]: channels in, subchannels out.
 //! - [`Correlator`]: samples in, visibilities of all pairs of inputs out, an integration at a time.
 //! - [`Beamformer`]: voltages and weights in, beams out; [`GridBeamformer`]: powers of all beams of dishes on a grid.
 //! - [`Autocorrelator`]: photon counts in, sums of products at lags spread over decades out.
@@ -14,11 +14,13 @@
 //! - [`mod@format`] reads recordings and writes arrays as streams.
 //! - [`run`] takes a recording through a plan: an iterator of dumps that can be watched and cancelled.
 //! - [`quantise`] makes few-bit samples of voltages; [`reorder`] and [`shift`] bring samples into order
-//!   on a GPU.
+//!   on a GPU; [`kurtosis`] flags samples that are not Gaussian noise.
 //! - [`delays`] has delays of inputs that change with time: polynomials, and an array's on rotating Earth.
-//! - [`live`] correlates packets from the network.
+//! - [`photons`] reads arrival times of photons, [`fit`] fits models to correlation curves, [`images`] correlates
+//!   stacks of images.
+//! - [`live`] turns packets from the network into products.
 //! - [`simulate`] makes recordings of point sources with known delays, of channels or raw voltages.
-//! - [`device`] lists the devices to run on.
+//! - [`device`] lists the devices to run on, [`qualify`] judges whether they compute rightly, [`bench`] how fast.
 //!
 //! ```
 //! use corrust::{Autocorrelator, Beamformer, Correlator, Device};

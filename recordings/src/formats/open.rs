@@ -28,14 +28,14 @@ use super::{
 
 /// Opens files that follow each other in time as one recording.
 ///
-/// The format is recognised by content: NumPy (`.npy`), GUPPI RAW, or DADA of complex 8-bit samples. DADA
+/// The format is recognised by content: NumPy (`.npy`), GUPPI RAW, DADA of complex 8-bit samples, or VDIF. DADA
 /// and a NumPy file in `tcn` may come through a pipe, which is opened once and read as it comes. VDIF of complex
 /// samples of 4 or 8 bits is read as `ci4-offset` or `ci8`, of 1 or 2 bits as `b1` or `b2`, if the options say so: a
 /// thread is an input, its channels are the recording's.
 ///
 /// # Errors
 /// [`Error::Invalid`] without a path; [`Error::File`] for a file that is empty, truncated, of
-/// neither format, of another shape than the first one, or at odds with `options`; [`Error::Io`]
+/// none of these formats, of another shape than the first one, or at odds with `options`; [`Error::Io`]
 /// when a file cannot be read.
 pub fn open<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<Box<dyn Recording>> {
     channels_of(recognise(paths)?, options)

@@ -20,16 +20,17 @@ pub struct Files {
     /// Files of one recording in order of time, - for the standard input
     ///
     /// NumPy: ci8 is int8 [T][C][N][2] (tcn) or [C][N][T][2] (cnt), cf16 the same in float16, ci4
-    /// and ci4-offset are uint8 without the last axis. GUPPI RAW: 8-bit samples are ci8, 4-bit ones ci4;
+    /// and ci4-offset are uint8 without the last axis. GUPPI RAW: samples of 8 and 2 bits are ci8, of 4 bits ci4;
     /// input index = antenna x polarisations + polarisation; time samples that no block holds are missing.
-    /// DADA: complex 8-bit samples, NPOL inputs. Bits, b1 and b2: NumPy files of corrust quantise --planes, or
-    /// VDIF of complex samples of 1 or 2 bits, whose threads are inputs.
+    /// DADA: complex 8-bit samples, NPOL inputs. VDIF: complex samples, ci8 of 8 bits, ci4-offset of 4 bits, a
+    /// thread is an input. Bits, b1 and b2: NumPy files of corrust quantise --planes, or VDIF of complex samples
+    /// of 1 or 2 bits.
     #[arg(required = true, value_name = "IN", value_parser = input())]
     pub inputs: Vec<PathBuf>,
     /// Encoding of a sample: ci8, ci4, ci4-offset or cf16; b1 or b2, planes of bits
     ///
     /// By default int8 is ci8 and float16 is cf16; uint8 needs this option, unless corrust wrote the
-    /// file. VDIF is read as channels for b1 and b2.
+    /// file. VDIF of 1 and 2 bits needs b1 or b2.
     #[arg(long)]
     encoding: Option<Encoding>,
     /// Order of the axes: tcn (time, channel, input) or cnt (channel, input, time)
