@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 use corrust::{
     Error, Result,
     device::{self, Kernels, Tuning},
@@ -63,14 +63,31 @@ impl KernelArgs {
         self.tuning.as_deref().map_or(Ok(()), |path| Tuning::read(path)?.set())
     }
 
+    /// Fails if counts are asked for where no simulator can run a kernel, before any work. A plan of `observe` names its devices itself.
+    #[cfg(feature = "sim")]
+    fn check(&self, matches: &ArgMatches) -> Result<()> {
+        let Some((command, matches)) = matches.subcommand().filter(|_| self.report) else {
+            return Ok(());
+        };
+        let Ok(devices) = matches.try_get_raw("device") else {
+            return Err(Error::invalid(format!("--report: {command} runs no kernels")));
+        };
+        let simulates =
+            devices.into_iter().flatten().any(|device| device.to_string_lossy().contains("sim"));
+        if simulates || command == "observe" { Ok(()) } else { Err(Error::invalid(NOT_SIMULATED)) }
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn check(&self, _: &ArgMatches) -> Result<()> {
+        Ok(())
+    }
+
     /// Prints what simulators counted, if it was asked for.
     #[cfg(feature = "sim")]
     fn print_reports(&self) -> Result<()> {
         let reports = if self.report { device::reports() } else { return Ok(()) };
         if reports.is_empty() {
-            return Err(Error::invalid(
-                "--report: no kernel ran on a simulator, expected --device sim",
-            ));
+            return Err(Error::invalid(NOT_SIMULATED));
         }
         reports.values().for_each(|report| say(format_args!("{}", report.to_string().trim_end())));
         Ok(())
@@ -81,6 +98,9 @@ impl KernelArgs {
         Ok(())
     }
 }
+
+#[cfg(feature = "sim")]
+const NOT_SIMULATED: &str = "--report: no kernel ran on a simulator, expected --device sim";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -140,13 +160,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let mut command = Cli::command();
     let parsed = command.try_get_matches_from_mut(arguments).and_then(|matches| {
         given::note(&command, &matches);
-        Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+        let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        Ok((cli, matches))
     });
-    let cli = match parsed {
-        Ok(cli) => cli,
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return explain(&error),
     };
-    let ready = obey_signals().and_then(|()| start_threads()).and_then(|()| cli.kernels.set());
+    let checked = cli.kernels.check(&matches).and_then(|()| obey_signals());
+    let ready = checked.and_then(|()| start_threads()).and_then(|()| cli.kernels.set());
     let result = ready.and_then(|()| {
         let done = match cli.command {
             Command::Devices(args) => args.run(),

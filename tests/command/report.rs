@@ -31,4 +31,7 @@ fn every_system_prints_what_the_simulator_counted() {
         text.contains("--report: no kernel ran on a simulator, expected --device sim"),
         "{text}"
     );
+    assert!(!folder.join("w.npy").exists(), "refused before any work");
+    let text = refused(folder, "info x.npy --report");
+    assert!(text.contains("--report: info runs no kernels"), "{text}");
 }
