@@ -65,20 +65,23 @@ impl KernelArgs {
 
     /// Fails if counts are asked for where no simulator can run a kernel, before any work. A plan of `observe` names its devices itself.
     #[cfg(feature = "sim")]
-    fn check(&self, matches: &ArgMatches) -> Result<()> {
-        let Some((command, matches)) = matches.subcommand().filter(|_| self.report) else {
+    fn check(&self, all: &clap::Command, matches: &ArgMatches) -> Result<()> {
+        let Some((name, matches)) = matches.subcommand().filter(|_| self.report) else {
             return Ok(());
         };
-        let Ok(devices) = matches.try_get_raw("device") else {
-            return Err(Error::invalid(format!("--report: {command} runs no kernels")));
-        };
-        let simulates =
-            devices.into_iter().flatten().any(|device| device.to_string_lossy().contains("sim"));
-        if simulates || command == "observe" { Ok(()) } else { Err(Error::invalid(NOT_SIMULATED)) }
+        let command = all.find_subcommand(name).expect("a command that was parsed");
+        if !command.get_arguments().any(|argument| argument.get_id() == "device") {
+            return Err(Error::invalid(format!("--report: {name} runs no kernels")));
+        }
+        let mut devices = matches.get_raw("device").into_iter().flatten();
+        if devices.any(|device| device.to_string_lossy().contains("sim")) || name == "observe" {
+            return Ok(());
+        }
+        Err(Error::invalid(NOT_SIMULATED))
     }
 
     #[cfg(not(feature = "sim"))]
-    fn check(&self, _: &ArgMatches) -> Result<()> {
+    fn check(&self, _: &clap::Command, _: &ArgMatches) -> Result<()> {
         Ok(())
     }
 
@@ -167,7 +170,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(parsed) => parsed,
         Err(error) => return explain(&error),
     };
-    let checked = cli.kernels.check(&matches).and_then(|()| obey_signals());
+    let checked = cli.kernels.check(&command, &matches).and_then(|()| obey_signals());
     let ready = checked.and_then(|()| start_threads()).and_then(|()| cli.kernels.set());
     let result = ready.and_then(|()| {
         let done = match cli.command {

@@ -157,7 +157,7 @@ fn judge_slowed_kernel(device: &str, sizes: &str, turns: u32) {
 
 #[test]
 fn a_slowed_kernel_is_flagged_on_sim() {
-    judge_slowed_kernel("sim", "--inputs 16 --times 100 --repeats 5", 4_000);
+    judge_slowed_kernel("sim", "--inputs 16 --times 100 --repeats 5", 1_000);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Tiers of the tests: `cargo test --release` runs the quick one, `CORRUST_TESTS=full cargo test --release` all cases, and
-//! `CORRUST_TESTS=time` holds what must be prompt to its limit, on a machine that does nothing else.
+//! Tiers of the tests: `cargo test --release` runs the quick one, `CORRUST_TESTS=full cargo test --release` all cases,
+//! `CORRUST_TESTS=left` those cases that the quick one leaves out, and `CORRUST_TESTS=time` holds what must be prompt to its limit, on a machine that does nothing else.
 
 use std::{
     env::{self, VarError},
@@ -14,6 +14,8 @@ use std::{
 enum Tier {
     Quick,
     Full,
+    /// What the quick tier leaves out.
+    Left,
     Time,
 }
 
@@ -21,16 +23,17 @@ enum Tier {
 fn tier() -> Tier {
     match env::var("CORRUST_TESTS").as_deref() {
         Ok("full") => Tier::Full,
+        Ok("left") => Tier::Left,
         Ok("time") => Tier::Time,
         Ok("quick") | Err(VarError::NotPresent) => Tier::Quick,
-        other => panic!("CORRUST_TESTS is {other:?}: expected quick, full or time"),
+        other => panic!("CORRUST_TESTS is {other:?}: expected quick, full, left or time"),
     }
 }
 
 /// Returns whether every case is tested. Tests that ask, and get no, leave cases to the full tier: the file that
 /// `CORRUST_TESTS_LEFT` names, if it does, gains a line of the program and the test for each.
 pub fn full() -> bool {
-    let full = tier() == Tier::Full;
+    let full = matches!(tier(), Tier::Full | Tier::Left);
     if !full && let Some(file) = env::var_os("CORRUST_TESTS_LEFT") {
         leave(file);
     }
@@ -63,12 +66,23 @@ pub fn prompt(start: Instant, limit: Duration, what: &str) {
     assert!(is_prompt, "{what} took {passed:?}, expected {limit:?} at most");
 }
 
-/// Sizes or other cases to test on `devices`. In the quick tier simulated devices take `count` of them (at least two), from the first
-/// to the last at even distances, and the output says so.
+/// Sizes or other cases to test on `devices`. In the quick tier simulated devices take `count` of them, from the first to the last at
+/// even distances (of one, the first), and the output says so.
 pub fn cases<T: Copy>(devices: &str, all: &[T], count: usize) -> Vec<T> {
-    if all.len() <= count || !devices.starts_with("sim") || full() {
+    let is_quick =
+        |case: usize| (0..count).any(|index| case == index * (all.len() - 1) / (count - 1).max(1));
+    let chosen = |quick: bool| {
+        (0..all.len()).filter(|&case| is_quick(case) == quick).map(|case| all[case]).collect()
+    };
+    if all.len() <= count || !devices.starts_with("sim") {
         return all.to_vec();
     }
-    println!("{devices}: {count} of {} cases; CORRUST_TESTS=full takes all", all.len());
-    (0..count).map(|index| all[index * (all.len() - 1) / (count - 1)]).collect()
+    match tier() {
+        Tier::Left => chosen(false),
+        _ if full() => all.to_vec(),
+        _ => {
+            println!("{devices}: {count} of {} cases; CORRUST_TESTS=full takes all", all.len());
+            chosen(true)
+        }
+    }
 }

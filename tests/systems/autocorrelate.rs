@@ -195,7 +195,7 @@ fn cuts_at_random(backend: Backend) {
             let stream = random(3, backend.most);
             let cuts = cuts(&mut rng, stream.instants(), 20);
             backend.judge(&stream, 8, lags, scheme, &cuts);
-            let most = if tier::full() { 700 } else { 200 };
+            let most = if tier::full() { 400 } else { 80 };
             let stream = random(2, backend.most.min(most));
             let single: Vec<usize> = (0..stream.instants()).collect();
             backend.judge(&stream, 6, lags, scheme, &single);

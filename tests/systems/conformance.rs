@@ -241,12 +241,12 @@ fn sizes(backend: Backend) {
         let most = backend.most_inputs_of(format);
         let numbers: Vec<usize> =
             backend.inputs().into_iter().filter(|&inputs| inputs <= most).collect();
-        let numbers = tier::cases(backend.place.devices, &numbers, 5);
+        let numbers = tier::cases(backend.place.devices, &numbers, 4);
         for (case, inputs) in numbers.into_iter().enumerate() {
             let channels = [1, 3][case % 2];
             backend.judge(&backend.random(format, inputs, channels, [9, 1, 70][case % 3]));
         }
-        let numbers = tier::cases(backend.place.devices, backend.times(), 5);
+        let numbers = tier::cases(backend.place.devices, backend.times(), 4);
         for (case, times) in numbers.into_iter().enumerate() {
             let channels = [3, 1][case % 2];
             backend.judge(&backend.random(format, [5, 2, 1][case % 3], channels, times));
@@ -388,7 +388,7 @@ fn selections(backend: Backend) {
             (true, true, false, true),
             (true, true, true, true),
         ];
-        for (masked, gated, own, shifted) in tier::cases(backend.place.devices, &kinds, 3) {
+        for (masked, gated, own, shifted) in tier::cases(backend.place.devices, &kinds, 2) {
             let number = |channel: usize, time: usize| {
                 numbers[if own { channel * block.times + time } else { time }]
             };
@@ -481,7 +481,7 @@ fn views(backend: Backend) {
         // Where only some are tested, every format has others.
         orders.rotate_left(case % 4);
         let mut dump = Dump::default();
-        for (index, [channel, input, time]) in tier::cases(backend.place.devices, &orders, 2) {
+        for (index, [channel, input, time]) in tier::cases(backend.place.devices, &orders, 1) {
             let input_stride = |n: usize| match index {
                 0 => n / 2 * (4 * channel) + n % 2 * input,
                 _ => n * input,
