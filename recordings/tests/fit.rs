@@ -278,10 +278,10 @@ fn the_least_minimum_is_found() {
         assert!(dark < first, "{seed}: {fitted:?}");
     }
     // A slow one is found where the curve says so, or who fits.
-    for (error, told) in [(1e-4, None), (1e-3, Some(2e-4))] {
+    for (error, told) in [(1e-4, false), (1e-3, true)] {
         let mut fit = Fit::new(model).unwrap();
-        if let Some(dark) = told {
-            fit = fit.start("triplet_time", dark).unwrap();
+        if told {
+            fit = fit.bound("triplet_time", 1e-4..=1e-3).unwrap();
         }
         for seed in 0..5 {
             let fitted = fit.run(&[noisy(&of(2e-4, 2e-5, error), seed)]).unwrap();

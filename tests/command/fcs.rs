@@ -466,8 +466,8 @@ fn components_are_told_apart() {
         products / early.iter().sum::<f64>() / late.iter().sum::<f64>()
     };
     for lag in 0..8 {
-        for (column, late) in [(2, &series[0]), (3, &series[1])] {
-            let expected = of(&series[0], late, lag) / of(&mask, &mask, lag);
+        for (column, early) in [(2, &series[0]), (3, &series[1])] {
+            let expected = of(early, &series[0], lag) / of(&mask, &mask, lag);
             let found = columns[column][lag];
             assert!(
                 (found / expected - 1.0).abs() < 1e-9,

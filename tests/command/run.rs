@@ -94,7 +94,7 @@ fn simulated_recordings_correlate_to_what_plain_loops_give() {
             }
         }
     }
-    assert_eq!(files_in(folder.path()), ["rec.json", "rec.npy", "vis.npy"]);
+    assert_eq!(files_in(folder.path()), ["rec.json", "rec.npy", "rec.npy.json", "vis.npy"]);
 }
 
 #[test]

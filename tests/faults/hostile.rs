@@ -178,6 +178,7 @@ fn formats(folder: &Path) -> BTreeMap<&'static str, Vec<u8>> {
         ("x.dada", "dada/channels", 3),
         ("x.m5b", "mark5b/two", 3),
         ("counts.h5", "hdf5/gzip", 0),
+        ("filtered.h5", "hdf5/bitshuffle_lz4", 0),
         ("tuning.json", "tuning/h200.json", 0),
     ] {
         let bytes = fs::read(corpus.join(of)).unwrap();
@@ -231,6 +232,7 @@ const READERS: &[(&str, &[&str])] = &[
     ),
     ("counts.npy", &["info F", "autocorrelate F -o out.npy --device cpu --pairs all"]),
     ("counts.h5", &["info F", "autocorrelate F -o out.npy --device cpu"]),
+    ("filtered.h5", &["autocorrelate F -o out.npy --device cpu"]),
     ("v.uvh5", &["info F", "plot F -o out.svg", "plot F -o out.png --kind spectra"]),
     ("v.npy", &["info F", "plot F -o out.svg"]),
     ("curves.csv", &["plot F -o out.svg", "fit F --curve mean"]),
@@ -241,6 +243,7 @@ const READERS: &[(&str, &[&str])] = &[
     (
         "floats.npy",
         &[
+            "info F",
             "autocorrelate F -o out.npy --device cpu --pairs all",
             "autocorrelate F -o out.npy --device cpu --bursts 100kHz --trace-bin 100us",
         ],
@@ -248,6 +251,7 @@ const READERS: &[(&str, &[&str])] = &[
     (
         "times.npy",
         &[
+            "info F",
             "autocorrelate F -o out.npy --unit 1ns --device cpu",
             "autocorrelate F -o out.npy --unit 1ns --device cpu --exclude 10us..100us --bursts 1MHz --trace-bin 10us",
             "autocorrelate F -o out.npy --device cpu",

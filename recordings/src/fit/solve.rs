@@ -252,15 +252,16 @@ impl Layout {
     /// Fits points from each of some places on; the least minimum, of several that are alike the first.
     fn least(&mut self, curves: &[Vec<Point>], starts: &[Vec<f64>]) -> Result<End> {
         let kappas = self.kappas();
-        let ends = starts.iter().map(|start| {
+        let ends = starts.iter().flat_map(|start| {
+            let straight = self.fit(curves, start.clone());
             if kappas.is_empty() {
-                return self.fit(curves, start.clone());
+                return vec![straight];
             }
-            // From far away kappa runs into its bound, and stays there: the other parameters come nearer first.
+            // From far away kappa may run into its bound, and stay there: the other parameters come nearer first.
             kappas.iter().for_each(|&kappa| self.parameters[kappa].fixed = true);
             let nearer = self.fit(curves, start.clone());
             kappas.iter().for_each(|&kappa| self.parameters[kappa].fixed = false);
-            self.fit(curves, nearer.map_or_else(|_| start.clone(), |end| end.values))
+            vec![straight, nearer.and_then(|end| self.fit(curves, end.values))]
         });
         let better = |best: Result<End>, end: Result<End>| match (best, end) {
             (Ok(best), Ok(end)) => Ok(if end.is_better(&best) { end } else { best }),

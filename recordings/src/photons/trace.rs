@@ -16,7 +16,7 @@ use super::Arrived;
 /// trace.add(&CountShape { sensors: 2, wide: false }, &[1, 10, 2, 20, 3, 30]);
 /// assert_eq!(trace.rates(0), [1500.0]); // whole bins alone
 /// assert_eq!(trace.rates(1), [15_000.0]);
-/// assert_eq!(trace.brighter_than(10_000.0), [0..2]); // instants
+/// assert_eq!(trace.brighter_than(10_000.0), [0..2, 2..3]); // instants; the last bin is shorter
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
@@ -81,13 +81,18 @@ impl Trace {
         self.begun = end - (bins.max(1) - 1) * self.bin;
     }
 
-    /// Instants of the whole bins in which some sensor has more than `rate` photons a second, a range for each.
+    /// Instants of the bins in which some sensor has more than `rate` photons a second, a range for each. The last bin may be
+    /// shorter than the others.
     pub fn brighter_than(&self, rate: f64) -> Vec<Range<u64>> {
-        let most = rate * self.seconds();
-        let bins = self.counts.chunks_exact(self.sensors).take(self.len());
-        let bright = bins.map(|counts| counts.iter().any(|&count| count as f64 > most));
-        let instants = |bin: usize| (bin * self.bin) as u64..((bin + 1) * self.bin) as u64;
-        (0..).zip(bright).filter(|&(_, bright)| bright).map(|(bin, _)| instants(bin)).collect()
+        let end = (self.counts.len() / self.sensors - 1) * self.bin + self.begun;
+        let bins = self.counts.chunks_exact(self.sensors).enumerate();
+        let bins =
+            bins.map(|(bin, counts)| (bin * self.bin..((bin + 1) * self.bin).min(end), counts));
+        let bright = bins.filter(|(instants, counts)| {
+            let most = rate * instants.len() as f64 * self.dwell;
+            counts.iter().any(|&count| count as f64 > most)
+        });
+        bright.map(|(instants, _)| instants.start as u64..instants.end as u64).collect()
     }
 
     /// Whole bins.
