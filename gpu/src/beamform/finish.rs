@@ -297,18 +297,21 @@ pub unsafe fn store<const WORDS: usize>(row: u64, time: u32, times: u32, words: 
     }
 }
 
-/// Adds a lane's clipped samples to those of its beams in `stream`, and starts again from none.
+/// Adds a lane's clipped samples, a number for each of its beams, to those of `stream`, and starts again from none.
 ///
 /// # Safety
-/// All lanes of the warp call it together.
+/// - All 32 lanes of the warp call it together, with the same `stream` and as many beams; lanes that differ by less than
+///   four with the same beams.
+/// - `stream` is below `p.streams`. `p.clipped` is 8-byte aligned device memory, a u64 for each stream and beam, to which
+///   the launch only adds.
 #[inline(always)]
-pub unsafe fn add_clipped<const LANE_BEAMS: usize>(
+pub unsafe fn add_clipped(
     p: &Beamform,
     stream: u32,
-    clipped: &mut [u32; LANE_BEAMS],
+    clipped: &mut [u32],
     lane_beam: impl Fn(usize) -> u32,
 ) {
-    for index in 0..LANE_BEAMS {
+    for index in 0..clipped.len() {
         // Four lanes share a beam.
         let mut count = clipped[index];
         count += shfl_xor::<1>(count);
