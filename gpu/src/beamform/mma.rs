@@ -270,14 +270,19 @@ struct UnitOrigin {
 }
 
 impl UnitOrigin {
+    /// Whether the unit is the last of its stream.
+    #[inline(always)]
+    fn is_last(self, p: &Beamform) -> bool {
+        self.time + UNIT_TIMES >= p.times
+    }
+
     /// Returns the next unit of the stream, or the first of the next stream.
     #[inline(always)]
     fn next(self, p: &Beamform) -> Self {
-        let time = self.time + UNIT_TIMES;
-        if time < p.times {
-            Self { time, ..self }
-        } else {
+        if self.is_last(p) {
             Self { stream: self.stream + 1, time: 0 }
+        } else {
+            Self { time: self.time + UNIT_TIMES, ..self }
         }
     }
 }
@@ -622,6 +627,8 @@ struct Units<'a, K> {
     lane: Lane<'a, K>,
     /// Number of units.
     count: u32,
+    /// Offset of the lane's voltages in a unit.
+    voltages: u32,
     /// Unit that is multiplied next.
     place: UnitOrigin,
     /// Unit that is loaded next.
@@ -648,9 +655,12 @@ impl<'a, K: Beamformer> Units<'a, K> {
         let (each, more) = (total / parts, total % parts);
         let first = part * each + if part < more { part } else { more };
         let place = UnitOrigin { stream: first / units, time: first % units * UNIT_TIMES };
+        let lane_of = Lane { p, group, kernel: PhantomData };
+        let Role { time_warp, dish_warp, .. } = lane_of.role();
         Self {
-            lane: Lane { p, group, kernel: PhantomData },
+            lane: lane_of,
             count: each + (part < more) as u32,
+            voltages: map::voltage_offset(K::TILE, time_warp, dish_warp, lane()),
             place,
             ahead: place,
             weights: [[[[0; 4]; 2]; MOST_STEPS]; MOST_CHUNKS],
@@ -668,10 +678,8 @@ impl<'a, K: Beamformer> Units<'a, K> {
     /// - The unit's copies were waited for, and a barrier of the block passed since.
     #[inline(always)]
     unsafe fn sums(&mut self, stage: u32, iteration: u32) -> [Quad; MOST_BEAMS] {
-        let role = self.lane.role();
         let rows = map::tile_time(K::TILE, 0, iteration, 0, 0) * K::TILE.pitch();
-        let voltages = map::voltage_offset(K::TILE, role.time_warp, role.dish_warp, lane());
-        let address = dynamic_shared() + stage + voltages + rows;
+        let address = dynamic_shared() + stage + self.voltages + rows;
         let mut sums = [[[0; 2]; 4]; MOST_BEAMS];
         // SAFETY: the unit is there. Of the two exchanges, this was read two iterations ago, before the pair's barrier
         // of the iteration between.
@@ -749,7 +757,7 @@ impl<K: Beamformer> Work for Units<'_, K> {
             unsafe { self.lane.store(place, &words) };
         }
         self.place = place.next(self.lane.p);
-        self.fresh = self.place.time == 0;
+        self.fresh = place.is_last(self.lane.p);
         if self.fresh || unit + 1 == self.count {
             let (lane, clipped) = (&self.lane, &mut self.clipped[..K::BEAMS]);
             // SAFETY: all warps come here with the same stream.

@@ -42,6 +42,8 @@ pub struct Ring<S> {
     pub step: u32,
     /// Bytes from the ring's first stage to that of the step.
     pub stage: u32,
+    /// The same of the step before.
+    before: u32,
     shape: PhantomData<S>,
 }
 
@@ -61,7 +63,8 @@ impl<S: Shape> Ring<S> {
     pub const AHEAD: u32 = S::STAGES - 1;
 
     /// The first step.
-    pub const START: Self = Self { step: 0, stage: 0, shape: PhantomData };
+    pub const START: Self =
+        Self { step: 0, stage: 0, before: Self::AHEAD * S::STAGE_BYTES, shape: PhantomData };
 
     /// Returns the number of the step that is copied while this one is multiplied.
     #[inline(always)]
@@ -76,7 +79,7 @@ impl<S: Shape> Ring<S> {
         Stages {
             now: self.stage,
             next: if self.stage == last { 0 } else { self.stage + S::STAGE_BYTES },
-            free: if self.stage == 0 { last } else { self.stage - S::STAGE_BYTES },
+            free: self.before,
         }
     }
 
@@ -91,7 +94,7 @@ impl<S: Shape> Ring<S> {
     /// Advances to the next step.
     #[inline(always)]
     pub fn advance(&mut self) {
-        self.stage = self.stages().next;
+        (self.stage, self.before) = (self.stages().next, self.stage);
         self.step += 1;
     }
 
@@ -169,13 +172,13 @@ pub unsafe fn run<W: Work>(work: &mut W) {
     // SAFETY: stages are loaded in order. Before the first is multiplied nobody has read any; later ones are loaded behind
     // a barrier that follows the last reads of the stage. Every thread closes a group each step.
     unsafe {
-        let mut ahead = Ring::<W>::START;
-        while ahead.step < opaque(Ring::<W>::AHEAD) {
-            if ahead.step < steps {
-                work.load(ahead.step, ahead.stage);
+        let mut first = 0;
+        while first < opaque(Ring::<W>::AHEAD) {
+            if first < steps {
+                work.load(first, first * W::STAGE_BYTES);
             }
             cp_async_commit();
-            ahead.advance();
+            first += 1;
         }
         let mut ring = Ring::<W>::START;
         while ring.step < steps {
