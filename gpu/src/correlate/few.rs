@@ -30,6 +30,8 @@
 //! Bound by memory with 16 inputs, by instructions with 64: 16 times of 64 inputs are 2 KB, which an H200 brings to a
 //! multiprocessor in 109 cycles; its schedulers take some 160 for 64 inputs, `mma` 60 of them and copies 80.
 
+use core::{marker::PhantomData, ops::Range};
+
 use crate::{
     abi::correlate::{
         CorrelateFew, FEW_INPUTS, FEW_STAGE_BYTES, FEW_STAGES, FEW_WARPS, few_correlators, mode,
@@ -45,11 +47,15 @@ use crate::{
             store_shared_2, store_shared_4, store_shared_8, store_shared_16, thread, warp_barrier,
         },
         sm_80::{
-            cp_async_4, cp_async_16, cp_async_commit, cp_async_wait, cp_async_whole_16,
-            ldmatrix_x4, ldmatrix_x4_trans, mma_m16n8k32_s8,
+            cp_async_4, cp_async_16, cp_async_whole_16, ldmatrix_x4, ldmatrix_x4_trans,
+            mma_m16n8k32_s8,
         },
     },
-    tile::{divisor, fragment, panel::CHUNK},
+    tile::{
+        divisor, fragment,
+        panel::CHUNK,
+        ring::{self, Shape, Work},
+    },
 };
 
 /// Bytes of time of an input in a stage.
@@ -516,10 +522,54 @@ unsafe fn store<F: Form, const FRAGMENTS: usize>(
     });
 }
 
+/// A slice of the times of a warp's channels, and its sums.
+struct Slice<'a, F, const FRAGMENTS: usize> {
+    part: &'a Part<'a>,
+    /// Times from the first to before the end, a number of stages but for the last slice.
+    times: Range<u32>,
+    /// What the lane's address of the first matrices adds to that of a stage.
+    lane_offset: u32,
+    sums: [Sums; MOST],
+    form: PhantomData<F>,
+}
+
+impl<F: Form, const FRAGMENTS: usize> Shape for Slice<'_, F, FRAGMENTS> {
+    const STAGES: u32 = FEW_STAGES;
+    const STAGE_BYTES: u32 = FEW_STAGE_BYTES;
+
+    #[inline(always)]
+    fn barrier() {
+        warp_barrier();
+    }
+}
+
+impl<F: Form, const FRAGMENTS: usize> Work for Slice<'_, F, FRAGMENTS> {
+    #[inline(always)]
+    fn steps(&self) -> u32 {
+        self.times.end.saturating_sub(self.times.start).div_ceil(F::TIMES)
+    }
+
+    #[inline(always)]
+    unsafe fn load(&mut self, step: u32, stage: u32) {
+        // SAFETY: the warp is whole, and the stage one of its own, which no lane reads.
+        unsafe { self.part.copy::<F>(self.part.ring + stage, self.times.start + step * F::TIMES) };
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(&mut self, _: u32, stage: u32) {
+        let Part { p, ring, .. } = *self.part;
+        // SAFETY: the warp is whole, and the stage complete.
+        unsafe {
+            multiply::<F, FRAGMENTS>(&mut self.sums, ring + stage, self.lane_offset, p.excess);
+        }
+    }
+}
+
 /// The whole of a warp's work.
 ///
 /// # Safety
-/// The conditions of the kernels hold.
+/// - All 32 lanes of the warp call it together, once, in a launch that keeps the conditions of [`CorrelateFew`].
+/// - Each warp of the block has `FEW_STAGES * FEW_STAGE_BYTES` of dynamic shared memory, all of it free.
 #[inline(always)]
 unsafe fn correlate<F: Form, const FRAGMENTS: usize>(p: &CorrelateFew) {
     let together = (MOST / FRAGMENTS) as u32;
@@ -535,7 +585,7 @@ unsafe fn correlate<F: Form, const FRAGMENTS: usize>(p: &CorrelateFew) {
     let channels = if left < together { left } else { together };
     let part = &Part { p, ring, first_channel, channels, room: 16 * FRAGMENTS as u32 };
 
-    let mut first = slice * p.slice_stages * F::TIMES;
+    let first = slice * p.slice_stages * F::TIMES;
     let end = first + p.slice_stages * F::TIMES;
     let end = if end < p.times { end } else { p.times };
     let empty = Sums {
@@ -543,45 +593,33 @@ unsafe fn correlate<F: Form, const FRAGMENTS: usize>(p: &CorrelateFew) {
         imaginary: [[[[0; 4]; 2]; MOST]; MOST],
         rows: [[0; 2]; MOST],
     };
-    let mut sums = [empty; MOST];
-    let lane_offset = F::lane_offset(lane(), false);
-    let mut stage = part.ring;
-    let last = part.ring + (FEW_STAGES - 1) * FEW_STAGE_BYTES;
-    let after = |stage: u32| if stage == last { part.ring } else { stage + FEW_STAGE_BYTES };
-    // SAFETY: a stage is copied to after all lanes have read it, and read when all have copied their share.
+    let mut slice = Slice::<F, FRAGMENTS> {
+        part,
+        times: first..end,
+        lane_offset: F::lane_offset(lane(), false),
+        sums: [empty; MOST],
+        form: PhantomData,
+    };
+    // SAFETY: the warp is whole, and its ring its own. Lanes wait for each other before they store to the room of the
+    // ring as a patch; channels below `channels` are the warp's, of these times.
     unsafe {
         // Room that no input takes is multiplied too.
-        let mut at = part.ring + CHUNK * lane();
-        while at < opaque(part.ring + FEW_STAGES * FEW_STAGE_BYTES) {
+        let mut at = ring + CHUNK * lane();
+        while at < opaque(ring + FEW_STAGES * FEW_STAGE_BYTES) {
             store_shared_4(at, [0; 4]);
             at += 32 * CHUNK;
         }
         warp_barrier();
-        const AHEAD: u32 = FEW_STAGES - 1;
-        let (mut next, mut free, mut step) = (first, part.ring, 0);
-        while first < end {
-            if step >= AHEAD {
-                cp_async_wait::<{ AHEAD - 1 }>();
-                warp_barrier();
-            }
-            if next < end {
-                part.copy::<F>(free, next);
-            }
-            cp_async_commit();
-            (next, free) = (next + F::TIMES, after(free));
-            if step >= AHEAD {
-                multiply::<F, FRAGMENTS>(&mut sums, stage, lane_offset, p.excess);
-                (first, stage) = (first + F::TIMES, after(stage));
-            }
-            step += 1;
-        }
+        ring::run(&mut slice);
         // Zero bytes of rows past the last time are -8 - 8i in excess-8. With their conjugates they add 128; that their
         // imaginary parts are zero, the sums of rows see to.
-        let past = if F::ROWS && p.excess != 0 && end == p.times { 128 * (first - end) } else { 0 };
+        let missing = first + slice.steps() * F::TIMES - end;
+        let past = if F::ROWS && p.excess != 0 && end == p.times { 128 * missing } else { 0 };
         warp_barrier();
         each!(channel < MOST / FRAGMENTS, of 4 {
             if (channel as u32) < channels {
-                store::<F, FRAGMENTS>(p, first_channel + channel as u32, part.ring, past, &sums[channel]);
+                let sums = &slice.sums[channel];
+                store::<F, FRAGMENTS>(p, first_channel + channel as u32, ring, past, sums);
             }
         });
     }
