@@ -45,9 +45,7 @@ use crate::{
         barrier, block, dynamic_shared, keep_branch, lane, load_global_8, load_shared, opaque,
         prmt, store_global, store_shared, store_shared_2, thread, warp_barrier,
     },
-    isa::sm_80::{
-        cp_async_4, cp_async_16, ldmatrix_x4, mma_m16n8k32_u8,
-    },
+    isa::sm_80::{cp_async_4, cp_async_16, ldmatrix_x4, mma_m16n8k32_u8},
     reorder::transpose,
     tile::{
         divisor, fragment,
@@ -149,11 +147,7 @@ impl Task<'_> {
             return;
         }
         let first = 32 * half + 4 * four;
-        let from = self.shared
-            + slot
-            + word * BOX_BYTES
-            + (first + four / 2) * ROW
-            + 4 * quad;
+        let from = self.shared + slot + word * BOX_BYTES + (first + four / 2) * ROW + 4 * quad;
         let to = self.ring(4 * quad)
             + self.tile(step * COUNT_STEP / 8 + first / 8)
             + place(first % 8 + four / 2, word / 4)

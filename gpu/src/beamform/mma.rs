@@ -298,7 +298,12 @@ impl UnitOrigin {
 /// - The voltages at `p.voltages` are as [`Beamform`] says: aligned for copies of 16 bytes, `p.row_bytes` of each
 ///   time sample and stream, and constant.
 #[inline(always)]
-unsafe fn load_unit(p: &Beamform, tile: Tile, shared: u32, UnitOrigin { stream, time }: UnitOrigin) {
+unsafe fn load_unit(
+    p: &Beamform,
+    tile: Tile,
+    shared: u32,
+    UnitOrigin { stream, time }: UnitOrigin,
+) {
     let copies = tile.row_bytes() / COPY_BYTES;
     let rows = tile.threads() / copies;
     let thread = opaque(thread());

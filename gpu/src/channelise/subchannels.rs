@@ -775,8 +775,12 @@ impl Work<'_> {
                     });
                 });
                 if span * R as u32 == p.factor {
-                    clipped +=
-                        finish::<R>(p, self.share, Bins { spectrum, input, factor: p.factor, first }, points);
+                    clipped += finish::<R>(
+                        p,
+                        self.share,
+                        Bins { spectrum, input, factor: p.factor, first },
+                        points,
+                    );
                 } else {
                     each!(e < R, of 16 {
                         store_shared_2(address(e), points[e].map(f32::to_bits));

@@ -30,7 +30,7 @@
 //! Bound by memory with 16 inputs, by instructions with 64: 16 times of 64 inputs are 2 KB, which an H200 brings to a
 //! multiprocessor in 109 cycles; its schedulers take some 160 for 64 inputs, `mma` 60 of them and copies 80.
 
-use core::{marker::PhantomData, ops::Range};
+use core::marker::PhantomData;
 
 use crate::{
     abi::correlate::{
@@ -247,7 +247,8 @@ impl Part<'_> {
         let p = self.p;
         let row = p.inputs * F::BYTES;
         let units = divisor(self.channels * row / divisor(p.unit));
-        let start = p.samples + (self.first_channel * row) as u64;
+        // Added anew for each stage, as registers are scarce.
+        let start = p.samples + (opaque(self.first_channel) * row) as u64;
         // Address of byte `byte` of a time sample.
         let place = |time: u32, byte: u32| {
             let (channel, within) = (byte / divisor(row), byte % divisor(row));
@@ -458,14 +459,14 @@ unsafe fn store<F: Form, const FRAGMENTS: usize>(
     past: u32,
     sums: &Sums,
 ) {
-    let lane = opaque(lane());
+    let (lane, adds) = (opaque(lane()), opaque(p.mode) == mode::ADD);
     let columns = 16 * FRAGMENTS as u32;
     let visibilities = p.visibilities + 8 * channel as u64 * triangle::baselines(p.inputs);
     let scaled = |sum: u32| (sum as i32 >> (2 * F::Samples::SCALE)) as u32;
     let put = |address: u64, value: u32| {
         // SAFETY: the caller's promise.
         unsafe {
-            if p.mode == mode::ADD {
+            if adds {
                 add_global(address, value);
             } else {
                 store_global(address, value);
@@ -498,7 +499,7 @@ unsafe fn store<F: Form, const FRAGMENTS: usize>(
                 // SAFETY: within the patch; a baseline.
                 unsafe {
                     let sum = load_shared_2(patch + 8 * (row * columns + column));
-                    if p.mode == mode::ADD {
+                    if adds {
                         add_global(address, sum[0]);
                         add_global(address + 4, sum[1]);
                     } else {
@@ -525,8 +526,10 @@ unsafe fn store<F: Form, const FRAGMENTS: usize>(
 /// A slice of the times of a warp's channels, and its sums.
 struct Slice<'a, F, const FRAGMENTS: usize> {
     part: &'a Part<'a>,
-    /// Times from the first to before the end, a number of stages but for the last slice.
-    times: Range<u32>,
+    /// Number of stages.
+    stages: u32,
+    /// First time of the stage that is loaded next.
+    next: u32,
     /// What the lane's address of the first matrices adds to that of a stage.
     lane_offset: u32,
     sums: [Sums; MOST],
@@ -546,13 +549,14 @@ impl<F: Form, const FRAGMENTS: usize> Shape for Slice<'_, F, FRAGMENTS> {
 impl<F: Form, const FRAGMENTS: usize> Work for Slice<'_, F, FRAGMENTS> {
     #[inline(always)]
     fn steps(&self) -> u32 {
-        self.times.end.saturating_sub(self.times.start).div_ceil(F::TIMES)
+        self.stages
     }
 
     #[inline(always)]
-    unsafe fn load(&mut self, step: u32, stage: u32) {
+    unsafe fn load(&mut self, _: u32, stage: u32) {
         // SAFETY: the warp is whole, and the stage one of its own, which no lane reads.
-        unsafe { self.part.copy::<F>(self.part.ring + stage, self.times.start + step * F::TIMES) };
+        unsafe { self.part.copy::<F>(self.part.ring + stage, self.next) };
+        self.next += F::TIMES;
     }
 
     #[inline(always)]
@@ -595,7 +599,8 @@ unsafe fn correlate<F: Form, const FRAGMENTS: usize>(p: &CorrelateFew) {
     };
     let mut slice = Slice::<F, FRAGMENTS> {
         part,
-        times: first..end,
+        stages: end.saturating_sub(first).div_ceil(F::TIMES),
+        next: first,
         lane_offset: F::lane_offset(lane(), false),
         sums: [empty; MOST],
         form: PhantomData,
@@ -613,8 +618,9 @@ unsafe fn correlate<F: Form, const FRAGMENTS: usize>(p: &CorrelateFew) {
         ring::run(&mut slice);
         // Zero bytes of rows past the last time are -8 - 8i in excess-8. With their conjugates they add 128; that their
         // imaginary parts are zero, the sums of rows see to.
-        let missing = first + slice.steps() * F::TIMES - end;
-        let past = if F::ROWS && p.excess != 0 && end == p.times { 128 * missing } else { 0 };
+        let is_last = slice.next >= p.times;
+        let past =
+            if F::ROWS && p.excess != 0 && is_last { 128 * (slice.next - p.times) } else { 0 };
         warp_barrier();
         each!(channel < MOST / FRAGMENTS, of 4 {
             if (channel as u32) < channels {

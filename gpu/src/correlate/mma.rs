@@ -598,7 +598,11 @@ impl<K: Correlator, C: Columns> Part<K> for Products<K, C> {
     const LAPS: bool = C::LAPS && K::Samples::STRAIGHT;
 
     #[inline(always)]
-    unsafe fn step(&mut self, Stages { now, next, .. }: Stages, mut load: impl FnMut(usize, usize)) {
+    unsafe fn step(
+        &mut self,
+        Stages { now, next, .. }: Stages,
+        mut load: impl FnMut(usize, usize),
+    ) {
         // SAFETY: fragments of `now` are loaded before the wait at its end, those of `next` after it: the last rows,
         // and the columns for which `pair + AHEAD >= PAIRS`, follow the wait.
         unsafe {
