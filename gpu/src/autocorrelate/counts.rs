@@ -234,7 +234,8 @@ impl Task<'_> {
     /// Copies a row in pieces of four sensors, or one by one.
     ///
     /// # Safety
-    /// If `is_there`, the sensors' counts lie from `from` on.
+    /// - `to` is a multiple of 16, the address of [`ROW`] bytes of the slot that are this thread's alone.
+    /// - If `is_there`, the counts of the block's sensors lie from `from` on, as far as there are sensors.
     #[inline(always)]
     unsafe fn copy_row(&self, to: u32, from: u64, is_there: bool) {
         let p = self.p;
@@ -269,7 +270,8 @@ impl Task<'_> {
 /// those of the delay line.
 ///
 /// # Safety
-/// All lanes of the warp call it; the ring holds the step, and the one that the delay line ends with.
+/// - All 32 lanes of the warp call it together, with the same `sensor`, `step` and `chunk`, for steps in order.
+/// - The sensor's ring holds the step, and the steps of its delay line, complete and visible to the warp.
 #[inline(always)]
 unsafe fn multiply(
     task: &Task,
@@ -315,7 +317,9 @@ unsafe fn multiply(
 /// Adds the diagonals of a warp's sums to the products in memory.
 ///
 /// # Safety
-/// All lanes of the warp call it; `scratch` is its own shared memory for half of its sums.
+/// - All 32 lanes of the warp call it together, with the same arguments but for their `sums`.
+/// - `scratch` is a multiple of 8, the address of `4 HALF_WORDS TILES` bytes of shared memory of the warp alone.
+/// - `p.products` is as [`Counts`] says, and `sensor` is below `p.sensors`.
 #[inline(always)]
 unsafe fn finish(p: &Counts, sums: &[[u32; 4]; TILES], scratch: u32, sensor: u32, chunk: u32) {
     const TOGETHER: usize = COUNT_LAGS as usize / 32;

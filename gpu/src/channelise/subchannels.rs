@@ -95,13 +95,25 @@ trait Sample {
     /// Bytes of a sample.
     const BYTES: u32;
 
-    /// The sample at an address of shared memory.
+    /// Returns the sample at an address of shared memory.
+    ///
+    /// # Safety
+    /// - `address` is a multiple of [`BYTES`](Self::BYTES), and a sample of the block's shared memory lies there.
+    /// - It was stored before, and nobody stores it meanwhile: between another thread's store and this stands a barrier.
     unsafe fn load_shared(address: u32) -> u32;
 
-    /// The sample at an address of global memory.
+    /// Returns the sample at an address of global memory.
+    ///
+    /// # Safety
+    /// - `address` is a multiple of [`BYTES`](Self::BYTES), and a sample of device memory lies there, which was written
+    ///   before the launch and is constant in it.
     unsafe fn load_global(address: u64) -> u32;
 
     /// Stores a sample to shared memory.
+    ///
+    /// # Safety
+    /// - `address` is a multiple of [`BYTES`](Self::BYTES), and a sample's bytes of the block's shared memory lie there.
+    /// - No other thread uses them before a barrier that follows, or has used them since the last one.
     unsafe fn store_shared(address: u32, word: u32);
 
     /// Its components, exactly.
@@ -125,19 +137,19 @@ impl Sample for Int8 {
 
     #[inline(always)]
     unsafe fn load_shared(address: u32) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe { load_shared_16(address) }
     }
 
     #[inline(always)]
     unsafe fn load_global(address: u64) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe { load_global_16(address) }
     }
 
     #[inline(always)]
     unsafe fn store_shared(address: u32, word: u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe { store_shared_16(address, word as u16) };
     }
 
@@ -155,19 +167,19 @@ impl Sample for Nibbles {
 
     #[inline(always)]
     unsafe fn load_shared(address: u32) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe { load_shared_8(address) }
     }
 
     #[inline(always)]
     unsafe fn load_global(address: u64) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe { load_global_8(address) }
     }
 
     #[inline(always)]
     unsafe fn store_shared(address: u32, word: u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe { store_shared_8(address, word) };
     }
 
@@ -186,19 +198,19 @@ impl Sample for Halves {
 
     #[inline(always)]
     unsafe fn load_shared(address: u32) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe { load_shared(address) }
     }
 
     #[inline(always)]
     unsafe fn load_global(address: u64) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe { load_global(address) }
     }
 
     #[inline(always)]
     unsafe fn store_shared(address: u32, word: u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe { store_shared(address, word) };
     }
 
@@ -259,6 +271,9 @@ impl Share {
     }
 
     /// Whether a spectrum of an input is missing.
+    ///
+    /// # Safety
+    /// - `p.missing` is as [`Upchannelise`] says; the spectrum and the input are of the launch.
     #[inline(always)]
     unsafe fn is_missing(&self, p: &Upchannelise, spectrum: u32, input: u32) -> bool {
         if p.missing == 0 {
@@ -279,6 +294,10 @@ impl Share {
 }
 
 /// See the entries: `U` subchannels, `1 << LEVELS` of them.
+///
+/// # Safety
+/// - All threads of a block of [`THREADS`] call it together, once, in a launch as [`Upchannelise`] says, of `U` subchannels.
+/// - The block's dynamic shared memory has room for the stages and values of all warps, all of it free.
 #[inline(always)]
 unsafe fn in_registers<const U: usize, const LEVELS: usize>(p: &Upchannelise) {
     // SAFETY: the parameters are as declared.
@@ -292,6 +311,11 @@ unsafe fn in_registers<const U: usize, const LEVELS: usize>(p: &Upchannelise) {
 }
 
 /// [`in_registers`], of samples of one encoding.
+///
+/// # Safety
+/// - All threads of a block of [`THREADS`] call it together, once, in a launch as [`Upchannelise`] says, of `U` subchannels
+///   and samples `S`.
+/// - The block's dynamic shared memory has room for the stages and values of all warps, all of it free.
 #[inline(always)]
 unsafe fn in_registers_of<S: Sample, const U: usize, const LEVELS: usize>(p: &Upchannelise) {
     let mut share = Share::new(p, THREADS);
@@ -469,6 +493,9 @@ impl<S: Sample, const U: usize, const LEVELS: usize> Blocks<'_, S, U, LEVELS> {
 }
 
 /// Adds a block of samples to the sums of the unfinished spectra, and writes the spectrum that it completes to `points`.
+///
+/// # Safety
+/// - `place` is the address of the lane's first sample in a stage of `U` times, which is complete and visible to the lane.
 #[inline(always)]
 unsafe fn filter<S: Sample, const U: usize>(
     p: &Upchannelise,

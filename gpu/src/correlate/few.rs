@@ -115,10 +115,12 @@ trait Form {
     /// Four matrices.
     ///
     /// # Safety
-    /// The whole warp calls it; the stage is complete.
+    /// - All 32 lanes of the warp call it together.
+    /// - `address` is the lane's own of a fragment ([`address`](Self::address)) in a stage whose copies have come, and are
+    ///   visible to the warp.
     #[inline(always)]
     unsafe fn load(address: u32) -> [u32; 4] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the warp is whole; each lane's 16 bytes are a chunk of the stage, aligned and complete.
         unsafe { if Self::ROWS { ldmatrix_x4(address) } else { ldmatrix_x4_trans(address) } }
     }
 
@@ -241,7 +243,9 @@ impl Part<'_> {
     /// becomes zero.
     ///
     /// # Safety
-    /// The whole warp calls it; no lane reads the stage any more.
+    /// - All 32 lanes of the warp call it together, with the same arguments.
+    /// - `stage` is the address of one of the ring's stages, which no lane reads any more: all have passed a barrier since.
+    /// - The samples are as [`CorrelateFew`] says, and the part's channels are there.
     #[inline(always)]
     unsafe fn copy_delivered<F: Form>(&self, stage: u32, first: u32) {
         let p = self.p;
@@ -332,7 +336,9 @@ impl Part<'_> {
     /// zero bytes.
     ///
     /// # Safety
-    /// The conditions of [`copy_delivered`](Self::copy_delivered) hold.
+    /// - All 32 lanes of the warp call it together, with the same arguments.
+    /// - `stage` is the address of one of the ring's stages, which no lane reads any more: all have passed a barrier since.
+    /// - The samples are as [`CorrelateFew`] says, and the part's channels are there.
     #[inline(always)]
     unsafe fn copy_rows<F: Form>(&self, stage: u32, first: u32) {
         const CHUNKS: u32 = STAGE_TIME / CHUNK;
@@ -364,10 +370,12 @@ impl Part<'_> {
     /// Copies stage `stage`, which begins at time `first`.
     ///
     /// # Safety
-    /// The conditions of [`copy_delivered`](Self::copy_delivered) hold.
+    /// - All 32 lanes of the warp call it together, with the same arguments.
+    /// - `stage` is the address of one of the ring's stages, which no lane reads any more: all have passed a barrier since.
+    /// - The samples are as [`CorrelateFew`] says, and the part's channels are there.
     #[inline(always)]
     unsafe fn copy<F: Form>(&self, stage: u32, first: u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe {
             if F::ROWS {
                 self.copy_rows::<F>(stage, first);
@@ -381,7 +389,9 @@ impl Part<'_> {
 /// Adds a stage's products of the channels of a warp, of `FRAGMENTS` fragments of inputs each.
 ///
 /// # Safety
-/// The whole warp calls it; the stage is complete.
+/// - All 32 lanes of the warp call it together, with the same arguments but for `lane_offset`, which is the lane's own
+///   ([`Form::lane_offset`]).
+/// - `stage` is the address of a stage whose copies have come, and are visible to the warp.
 #[inline(always)]
 unsafe fn multiply<F: Form, const FRAGMENTS: usize>(
     sums: &mut [Sums; MOST],
@@ -405,7 +415,7 @@ unsafe fn multiply<F: Form, const FRAGMENTS: usize>(
                 // Loaded for each fragment anew: registers are scarcer.
                 each!(i < FRAGMENTS, of 4 {
                     let f = (channel * FRAGMENTS + i) as u32;
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the warp is whole; a fragment of the stage.
                     b[i] = unsafe {
                         if apart {
                             F::load(F::address(columns, f, q))
@@ -418,7 +428,7 @@ unsafe fn multiply<F: Form, const FRAGMENTS: usize>(
                 each!(i < FRAGMENTS, of 4 {
                     let f = (channel * FRAGMENTS + i) as u32;
                     let a = if apart {
-                        // SAFETY: the caller's promise.
+                        // SAFETY: the warp is whole; a fragment of the stage.
                         unsafe { F::load(F::address(first, f, q)) }
                     } else {
                         let rows = [b[i][0], b[i][2], b[i][1], b[i][3]];
@@ -449,8 +459,10 @@ unsafe fn multiply<F: Form, const FRAGMENTS: usize>(
 /// Writes the sums of a channel. `past` is subtracted from real parts.
 ///
 /// # Safety
-/// The whole warp calls it; `patch` is 16 rows of `16 FRAGMENTS` pairs of its own; with [`mode::STORE`] no other warp
-/// writes the channel.
+/// - All 32 lanes of the warp call it together, with the same arguments but for their `sums`.
+/// - `patch` is a multiple of 8, the address of 16 rows of `16 FRAGMENTS` pairs of words of shared memory of the warp alone.
+/// - `p.visibilities` and `p.row_sums` are as [`CorrelateFew`] says, and `channel` is below `p.channels`. With
+///   [`mode::STORE`] no other warp writes the channel; with [`mode::ADD`] others may add to it.
 #[inline(always)]
 unsafe fn store<F: Form, const FRAGMENTS: usize>(
     p: &CorrelateFew,
@@ -464,7 +476,7 @@ unsafe fn store<F: Form, const FRAGMENTS: usize>(
     let visibilities = p.visibilities + 8 * channel as u64 * triangle::baselines(p.inputs);
     let scaled = |sum: u32| (sum as i32 >> (2 * F::Samples::SCALE)) as u32;
     let put = |address: u64, value: u32| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the sum of a row, of which one lane of the warp has charge.
         unsafe {
             if adds {
                 add_global(address, value);
