@@ -114,13 +114,13 @@ impl<S: Shape> Ring<S> {
         }
     }
 
-    /// Waits till the next step's stage is full, and all threads have done with the stage of the step before it.
+    /// Waits till the next step's stage is full, and all threads have done with the step before it.
     ///
     /// # Safety
-    /// - All threads that share the ring call it together, once a step; lanes of a warp with the same place in the ring.
-    /// - Each has closed a group of copies ([`cp_async_commit`]) for every step till [`ahead`](Self::ahead) of the step
-    ///   that ends here: of the first step, for the `STAGES - 1` steps before which it waits.
-    /// - Each has read what it needs of the stage that the next copies overwrite: loads have returned.
+    /// - All threads that share the ring call it together, once for each step, in the order of steps.
+    /// - Before it waits for step `s`, each has closed a group of copies ([`cp_async_commit`]) for every step up to
+    ///   `s + STAGES - 2`, in order; an empty group stands for a step that does not exist.
+    /// - Each has read what it needs of the steps before `s`: its loads from their stages have returned.
     #[inline(always)]
     pub unsafe fn wait() {
         Self::wait_own();
@@ -160,12 +160,12 @@ pub trait Work: Shape {
 
 /// Loads, waits for, and multiplies all steps of `work`.
 ///
-/// The last steps' multiplications may still be under way in other threads when it returns; no copy is.
+/// No copy is under way when it returns. Other threads may still multiply the last step.
 ///
 /// # Safety
 /// - All threads that share the ring call it together, with the same number of steps. None has copies under way.
 /// - The ring's `STAGES * STAGE_BYTES` bytes of shared memory are free.
-/// - The conditions under which `work` may load, prepare and multiply its steps, beside those that its trait names, hold.
+/// - `work` may load, prepare and multiply its steps: what its own type asks for beside the trait's conditions is met.
 #[inline(always)]
 pub unsafe fn run<W: Work>(work: &mut W) {
     let steps = work.steps();
