@@ -77,8 +77,9 @@ const MOST_AHEAD: usize = 3;
 
 /// A sample type on `mma.sync`.
 trait Multiply: Samples {
-    /// Whether laps of the ring are straight code. Not where a product may be a hundred instructions.
-    const STRAIGHT: bool = true;
+    /// Most fragments of 16 rows of a warp for which laps of the ring are straight code. None where a product may be a
+    /// hundred instructions.
+    const STRAIGHT_ROWS: usize = MOST_ROWS;
     /// Whether sums leave the matrix unit, which truncates them, every two steps at the latest: they are added to
     /// others, rounded to nearest.
     const LEAVE: bool = false;
@@ -101,7 +102,7 @@ impl Multiply for Int8 {
 }
 
 impl<const OFFSET: bool> Multiply for Nibbles<OFFSET> {
-    const STRAIGHT: bool = false;
+    const STRAIGHT_ROWS: usize = 0;
 
     #[inline(always)]
     fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
@@ -110,7 +111,7 @@ impl<const OFFSET: bool> Multiply for Nibbles<OFFSET> {
 }
 
 impl Multiply for Half {
-    const STRAIGHT: bool = false;
+    const STRAIGHT_ROWS: usize = 0;
     const LEAVE: bool = true;
 
     #[inline(always)]
@@ -120,6 +121,9 @@ impl Multiply for Half {
 }
 
 impl Multiply for Bits {
+    // Of more, GPUs that emulate the product have no registers for it (sm_100).
+    const STRAIGHT_ROWS: usize = 1;
+
     #[inline(always)]
     fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
         mma_m16n8k256_b1(d, a, b);
@@ -595,7 +599,7 @@ impl<K: Correlator, C: Columns> Products<K, C> {
 }
 
 impl<K: Correlator, C: Columns> Part<K> for Products<K, C> {
-    const LAPS: bool = C::LAPS && K::Samples::STRAIGHT;
+    const LAPS: bool = C::LAPS && K::ROWS <= K::Samples::STRAIGHT_ROWS;
 
     #[inline(always)]
     unsafe fn step(
