@@ -35,9 +35,14 @@ unsafe fn bring(arrays: &Arrays, tile: &Tile, shared: u32, step: u32) {
         let byte = TIME_BYTES * step + 16 * chunk;
         for (first, panel_at) in [(tile.row, stage), (tile.column, stage + SIDE * TIME_BYTES)] {
             let input = first + place;
-            let bytes = if input < arrays.inputs && byte < arrays.row_bytes { 16 } else { 0 };
-            let source = arrays.row(tile.channel, input) + byte as u64;
-            // SAFETY: the caller's promise; no byte is read of a source that is none.
+            let is_there = input < arrays.inputs && byte < arrays.row_bytes;
+            // A copy of zero bytes still needs an address inside the samples.
+            let (source, bytes) = if is_there {
+                (arrays.row(tile.channel, input) + byte as u64, 16)
+            } else {
+                (arrays.samples, 0)
+            };
+            // SAFETY: 16 aligned bytes of the stage, this thread's alone; the row has what is read.
             unsafe { cp_async_16(panel_at + panel::offset(place, chunk), source, bytes) };
         }
         index += 128;

@@ -45,11 +45,12 @@ use crate::{
         barrier, block, dynamic_shared, keep_branch, lane, load_global_8, load_shared, opaque,
         prmt, store_global, store_shared, store_shared_2, thread, warp_barrier,
     },
-    isa::sm_80::{
-        cp_async_4, cp_async_16, cp_async_commit, cp_async_wait, ldmatrix_x4, mma_m16n8k32_u8,
-    },
+    isa::sm_80::{cp_async_4, cp_async_16, ldmatrix_x4, mma_m16n8k32_u8},
     reorder::transpose,
-    tile::{divisor, fragment},
+    tile::{
+        divisor, fragment,
+        ring::{self, Shape, Work},
+    },
 };
 
 use super::{
@@ -129,10 +130,11 @@ impl Task<'_> {
         half * self.sensors * RING_BYTES + tile % HALF * TILE_BYTES
     }
 
-    /// Transposes a step into the rings, and writes its bins of group 2.
+    /// Transposes a step from the slot that lies `slot` bytes from the first into the rings, and writes its bins of group 2.
     ///
     /// # Safety
-    /// The slot holds the step, the rings' step two before was read.
+    /// - All threads of the block call it together, with the same arguments. The slot holds the step, and is complete.
+    /// - The step that the rings lose was read by all, which have passed a barrier since.
     #[inline(always)]
     unsafe fn transpose(&self, step: u32, slot: u32) {
         let p = self.p;
@@ -145,11 +147,7 @@ impl Task<'_> {
             return;
         }
         let first = 32 * half + 4 * four;
-        let from = self.shared
-            + slot * SLOT_BYTES
-            + word * BOX_BYTES
-            + (first + four / 2) * ROW
-            + 4 * quad;
+        let from = self.shared + slot + word * BOX_BYTES + (first + four / 2) * ROW + 4 * quad;
         let to = self.ring(4 * quad)
             + self.tile(step * COUNT_STEP / 8 + first / 8)
             + place(first % 8 + four / 2, word / 4)
@@ -191,16 +189,18 @@ impl Task<'_> {
         }
     }
 
-    /// Starts copying a step of all subsegments that need it. A warp takes two.
+    /// Starts copying a step of all subsegments that need it to the slot that lies `slot` bytes from the first. A warp takes
+    /// two.
     ///
     /// # Safety
-    /// All threads of the block call it; the slot's last contents were read.
+    /// - All threads of the block call it together, with the same arguments.
+    /// - The slot's last contents were read by all, which have passed a barrier since.
     #[inline(always)]
     unsafe fn start(&self, step: u32, slot: u32) {
         let p = self.p;
         let thread = opaque(thread());
         let subsegment = thread / 32 * 2;
-        let slot = self.shared + slot * SLOT_BYTES + subsegment * BOX_BYTES;
+        let slot = self.shared + slot + subsegment * BOX_BYTES;
         let first = self.instant(step, subsegment);
         let mut row = thread % 32;
         while row < 2 * COUNT_STEP {
@@ -234,7 +234,8 @@ impl Task<'_> {
     /// Copies a row in pieces of four sensors, or one by one.
     ///
     /// # Safety
-    /// If `is_there`, the sensors' counts lie from `from` on.
+    /// - `to` is a multiple of 16, the address of [`ROW`] bytes of the slot that are this thread's alone.
+    /// - If `is_there`, the counts of the block's sensors lie from `from` on, as far as there are sensors.
     #[inline(always)]
     unsafe fn copy_row(&self, to: u32, from: u64, is_there: bool) {
         let p = self.p;
@@ -269,7 +270,8 @@ impl Task<'_> {
 /// those of the delay line.
 ///
 /// # Safety
-/// All lanes of the warp call it; the ring holds the step, and the one that the delay line ends with.
+/// - All 32 lanes of the warp call it together, with the same `sensor`, `step` and `chunk`, for steps in order.
+/// - The sensor's ring holds the step, and the steps of its delay line, complete and visible to the warp.
 #[inline(always)]
 unsafe fn multiply(
     task: &Task,
@@ -315,7 +317,9 @@ unsafe fn multiply(
 /// Adds the diagonals of a warp's sums to the products in memory.
 ///
 /// # Safety
-/// All lanes of the warp call it; `scratch` is its own shared memory for half of its sums.
+/// - All 32 lanes of the warp call it together, with the same arguments but for their `sums`.
+/// - `scratch` is a multiple of 8, the address of `4 HALF_WORDS TILES` bytes of shared memory of the warp alone.
+/// - `p.products` is as [`Counts`] says, and `sensor` is below `p.sensors`.
 #[inline(always)]
 unsafe fn finish(p: &Counts, sums: &[[u32; 4]; TILES], scratch: u32, sensor: u32, chunk: u32) {
     const TOGETHER: usize = COUNT_LAGS as usize / 32;
@@ -349,6 +353,98 @@ unsafe fn finish(p: &Counts, sums: &[[u32; 4]; TILES], scratch: u32, sensor: u32
     }
 }
 
+/// A segment of a block's sensors: its steps are copied to slots, transposed into the rings of the sensors, and multiplied
+/// there, a step later.
+struct Segment<'a> {
+    task: &'a Task<'a>,
+    /// Number of steps, and of those before the first instant of the subsegments.
+    steps: u32,
+    halo_steps: u32,
+    /// Sensor and chunk of lags of the warp, and whether there is such a sensor.
+    sensor: u32,
+    chunk: u32,
+    is_there: bool,
+    sums: [[u32; 4]; TILES],
+    /// Tiles of the delay line.
+    held: [[u32; 2]; HELD],
+    /// The lane's share of the sums of the sensor's counts.
+    total: u32,
+}
+
+impl Segment<'_> {
+    /// Adds the products of a step that lies in the rings.
+    ///
+    /// # Safety
+    /// - All 32 lanes of the warp call it together, for steps in order; the warp's sensor is there.
+    /// - The step was transposed, and all threads have passed a barrier since.
+    #[inline(always)]
+    unsafe fn add_products(&mut self, step: u32) {
+        let Self { task, halo_steps, sensor, chunk, .. } = *self;
+        let p = task.p;
+        // SAFETY: the ring of the sensor holds the step, and those of the delay line.
+        unsafe {
+            if p.low < 2 && chunk == 0 {
+                let place = |instant: u32, word: u32| {
+                    task.ring(opaque(sensor))
+                        + task.tile(instant / 8)
+                        + place(instant % 8, word / 4)
+                        + Task::word(sensor, word)
+                };
+                let of_all = task.sensor + sensor;
+                self.total += transposed::keep::<COUNT_STEP>(p, step, of_all, task.segment, place);
+            }
+            // Products from before the end of the halo are discarded; the last operands are kept in `held`.
+            if step + 2 >= halo_steps {
+                if step == halo_steps {
+                    keep_branch();
+                    self.sums = [[0; 4]; TILES];
+                }
+                multiply(task, &mut self.sums, &mut self.held, sensor, step, chunk);
+            }
+        }
+    }
+}
+
+impl Shape for Segment<'_> {
+    const STAGES: u32 = COUNT_SLOTS;
+    const STAGE_BYTES: u32 = SLOT_BYTES;
+
+    #[inline(always)]
+    fn barrier() {
+        barrier();
+    }
+}
+
+impl Work for Segment<'_> {
+    /// One more than there are, in which the last is multiplied.
+    #[inline(always)]
+    fn steps(&self) -> u32 {
+        self.steps + 1
+    }
+
+    #[inline(always)]
+    unsafe fn load(&mut self, step: u32, slot: u32) {
+        if step < self.steps {
+            // SAFETY: the whole block copies a step, to a slot that is free.
+            unsafe { self.task.start(step, slot) };
+        }
+    }
+
+    /// Transposes the step, and multiplies the one before.
+    #[inline(always)]
+    unsafe fn multiply(&mut self, step: u32, slot: u32) {
+        // SAFETY: the slot is complete; the step before was transposed before the barrier.
+        unsafe {
+            if step < self.steps {
+                self.task.transpose(step, slot);
+            }
+            if self.is_there && step > 0 {
+                self.add_products(step - 1);
+            }
+        }
+    }
+}
+
 kernel! {
     /// Products of groups 0 and 1 and bins of group 2 of one segment of the block's sensors.
     fn autocorrelate_counts(p: Counts) {
@@ -356,7 +452,6 @@ kernel! {
         let sensors = COUNT_WARPS / chunks;
         let tiles = divisor((p.sensors + sensors - 1) / divisor(sensors));
         let halo_steps = p.halo / COUNT_STEP;
-        let steps = halo_steps + p.subsegment / COUNT_STEP;
         // Delay lines are filled by two steps, and by two more for every chunk behind.
         // Bins of groups 0 and 1 go to memory from here, too.
         let begin = if p.low < 2 { 0 } else { halo_steps - 2 * p.chunks };
@@ -370,59 +465,23 @@ kernel! {
         };
         let warp = thread() / 32;
         let (sensor, chunk) = (warp / chunks, warp % chunks);
-        let is_there = task.sensor + sensor < p.sensors;
-
-        let mut sums = [[0; 4]; TILES];
-        let mut held = [[0; 2]; HELD];
-        let mut total = 0;
-        // A step is transposed two rounds after its copy began, and multiplied in the one after that.
-        let mut round = 0;
-        let mut slot = 0;
-        while round < steps + COUNT_SLOTS {
-            let next = if slot + 1 < COUNT_SLOTS { slot + 1 } else { 0 };
-            let transposed = round.wrapping_sub(COUNT_SLOTS - 1);
-            if transposed < steps {
-                cp_async_wait::<{ COUNT_SLOTS - 2 }>();
-            }
-            // The step to be transposed has come, and every warp has done with what the others overwrite.
-            barrier();
-            if round < steps {
-                task.start(round, slot);
-            }
-            cp_async_commit();
-            slot = next;
-            if transposed < steps {
-                task.transpose(transposed, slot);
-            }
-            let step = round.wrapping_sub(COUNT_SLOTS);
-            if is_there && step < steps {
-                if p.low < 2 && chunk == 0 {
-                    let place = |instant: u32, word: u32| {
-                        task.ring(opaque(sensor))
-                            + task.tile(instant / 8)
-                            + place(instant % 8, word / 4)
-                            + Task::word(sensor, word)
-                    };
-                    let of_all = task.sensor + sensor;
-                    total += transposed::keep::<COUNT_STEP>(&p, step, of_all, task.segment, place);
-                }
-                // Products from before the end of the halo are discarded; the last operands are kept in
-                // `held`.
-                if step + 2 >= halo_steps {
-                    if step == halo_steps {
-                        keep_branch();
-                        sums = [[0; 4]; TILES];
-                    }
-                    multiply(&task, &mut sums, &mut held, sensor, step, chunk);
-                }
-            }
-            round += 1;
-        }
+        let mut segment = Segment {
+            task: &task,
+            steps: halo_steps + p.subsegment / COUNT_STEP,
+            halo_steps,
+            sensor,
+            chunk,
+            is_there: task.sensor + sensor < p.sensors,
+            sums: [[0; 4]; TILES],
+            held: [[0; 2]; HELD],
+            total: 0,
+        };
+        ring::run(&mut segment);
         barrier();
-        if is_there {
+        if segment.is_there {
             let scratch = task.shared + warp * (4 * HALF_WORDS * TILES as u32);
-            finish(&p, &sums, scratch, task.sensor + sensor, chunk);
-            keep::add_total(p.totals, task.sensor + sensor, total);
+            finish(&p, &segment.sums, scratch, task.sensor + sensor, chunk);
+            keep::add_total(p.totals, task.sensor + sensor, segment.total);
         }
     }
 }

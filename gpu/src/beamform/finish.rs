@@ -86,7 +86,8 @@ pub type Quad = [[i32; 2]; 4];
 /// other dishes, and stores the sums for later ones; `address` points to the lane's four sums.
 ///
 /// # Safety
-/// No other thread uses them.
+/// - `address` is a multiple of 16. If `pass` is not 0, 32 bytes of device memory lie there, which no other thread of the
+///   launch uses; with [`pass::ADD`] they were written before the launch.
 #[inline(always)]
 pub unsafe fn add_passes<S: Sum>(quad: &mut Quad, scale: u32, address: u64, pass: u32) {
     for half in 0..2 {
@@ -98,14 +99,14 @@ pub unsafe fn add_passes<S: Sum>(quad: &mut Quad, scale: u32, address: u64, pass
             quad[2 * half + 1][1] >> scale,
         ];
         if pass & pass::ADD != 0 {
-            // SAFETY: the caller's promise.
+            // SAFETY: 16 aligned bytes that an earlier launch wrote.
             let before = unsafe { read_global_4(address) };
             for word in 0..4 {
                 sums[word] = S::add(sums[word], before[word] as i32);
             }
         }
         if pass & pass::KEEP != 0 {
-            // SAFETY: the caller's promise.
+            // SAFETY: 16 aligned bytes, this thread's alone.
             unsafe { store_global_4(address, sums.map(|sum| sum as u32)) };
         }
         quad[2 * half] = [sums[0], sums[1]];
@@ -140,7 +141,8 @@ pub fn quantise(quad: &Quad, beam: [u32; 4]) -> (u32, u32) {
 /// of [`output::CF16`] clamped to the largest finite half, and rounded again, to the nearest even.
 ///
 /// # Safety
-/// `left` samples at `address` are no other thread's; aligned to 4 bytes or those of a sample.
+/// - `address` is a multiple of 4 or of the bytes of a sample, whichever is less.
+/// - `left` samples of `output`, at most four, lie there in device memory; no other thread of the launch uses them.
 #[inline(always)]
 unsafe fn finish<S: Sum>(quad: &Quad, beam: [u32; 4], output: u32, address: u64, left: u32) -> u32 {
     let [real_bias, imaginary_bias, shift, nearest] = beam;
@@ -184,7 +186,7 @@ unsafe fn finish<S: Sum>(quad: &Quad, beam: [u32; 4], output: u32, address: u64,
         }
         clipped += (beyond && (time as u32) < left) as u32;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the conditions are the same.
     unsafe { store_samples(&samples, output, address, left) };
     clipped
 }
@@ -192,7 +194,8 @@ unsafe fn finish<S: Sum>(quad: &Quad, beam: [u32; 4], output: u32, address: u64,
 /// `finish` of the four times of a beam from `time` on, in row `row` of the samples.
 ///
 /// # Safety
-/// No other thread writes these times of the row.
+/// - `p.samples` is as [`Beamform`] says, and `row` is below its rows: `p.beam_count * p.streams`.
+/// - No other thread of the launch writes these times of the row.
 #[inline(always)]
 pub unsafe fn finish_times<S: Sum>(
     p: &Beamform,
@@ -203,7 +206,7 @@ pub unsafe fn finish_times<S: Sum>(
 ) -> u32 {
     let place = time as u64 * output::bytes(p.output) as u64;
     let address = p.samples + row * p.sample_pitch + place;
-    // SAFETY: the caller's promise.
+    // SAFETY: samples of the row, no more of them than it has from `time` on.
     unsafe { finish::<S>(quad, beam, p.output, address, p.times.saturating_sub(time)) }
 }
 
@@ -213,14 +216,15 @@ const MOST_HALF: f32 = 65504.0;
 /// Writes the first `left` of four samples: together where there are four and the address allows it.
 ///
 /// # Safety
-/// The conditions of `finish` hold.
+/// - `address` is a multiple of 4 or of the bytes of a sample, whichever is less.
+/// - `left` samples of `output`, at most four, lie there in device memory; no other thread of the launch uses them.
 #[inline(always)]
 unsafe fn store_samples(samples: &[[u32; 2]; 4], output: u32, address: u64, left: u32) {
     let [[a, _], [b, _], [c, _], [d, _]] = *samples;
     let bytes = 4 * output::bytes(output);
     let unit = if bytes < 16 { bytes } else { 16 };
     let together = left >= 4 && address & (unit as u64 - 1) == 0;
-    // SAFETY: the caller's promise.
+    // SAFETY: the first `left` samples; all four at once only where they are there, and aligned for it.
     unsafe {
         if !together {
             for time in 0..4 {
@@ -272,13 +276,15 @@ pub fn consecutive([a, b, c, d]: [u32; 4]) -> [u32; 4] {
 /// Writes a lane's `ci4` samples of a unit, `WORDS` words from `time` on, to the row at `row`.
 ///
 /// # Safety
-/// The row has `times` bytes, and no other thread writes these.
+/// - `row` is the address of `times` bytes of device memory.
+/// - No other thread of the launch writes the bytes from `time` on, `4 WORDS` of them.
+/// - `WORDS` is 1, 2 or 4.
 #[inline(always)]
 pub unsafe fn store<const WORDS: usize>(row: u64, time: u32, times: u32, words: &[u32; 4]) {
     let address = row + time as u64;
     let bytes = 4 * WORDS as u32;
     if time + bytes <= times && (address as u32).is_multiple_of(bytes) {
-        // SAFETY: the caller's promise.
+        // SAFETY: bytes of the row, aligned to their number.
         unsafe {
             match WORDS {
                 4 => store_global_4(address, *words),
@@ -290,25 +296,28 @@ pub unsafe fn store<const WORDS: usize>(row: u64, time: u32, times: u32, words: 
         for byte in 0..4 * WORDS {
             if time + (byte as u32) < times {
                 let value = words[4 - WORDS + byte / 4] >> (8 * (byte % 4));
-                // SAFETY: the caller's promise.
+                // SAFETY: a byte of the row.
                 unsafe { store_global_8(address + byte as u64, value) };
             }
         }
     }
 }
 
-/// Adds a lane's clipped samples to those of its beams in `stream`, and starts again from none.
+/// Adds a lane's clipped samples, a number for each of its beams, to those of `stream`, and starts again from none.
 ///
 /// # Safety
-/// All lanes of the warp call it together.
+/// - All 32 lanes of the warp call it together, with the same `stream` and as many beams; lanes that differ by less than
+///   four with the same beams.
+/// - `stream` is below `p.streams`. `p.clipped` is 8-byte aligned device memory, a u64 for each stream and beam, to which
+///   the launch only adds.
 #[inline(always)]
-pub unsafe fn add_clipped<const LANE_BEAMS: usize>(
+pub unsafe fn add_clipped(
     p: &Beamform,
     stream: u32,
-    clipped: &mut [u32; LANE_BEAMS],
+    clipped: &mut [u32],
     lane_beam: impl Fn(usize) -> u32,
 ) {
-    for index in 0..LANE_BEAMS {
+    for index in 0..clipped.len() {
         // Four lanes share a beam.
         let mut count = clipped[index];
         count += shfl_xor::<1>(count);
@@ -316,7 +325,7 @@ pub unsafe fn add_clipped<const LANE_BEAMS: usize>(
         let beam = lane_beam(index);
         if count > 0 && lane().is_multiple_of(4) && beam < p.beam_count {
             let place = stream as u64 * p.beam_count as u64 + beam as u64;
-            // SAFETY: one of the counts.
+            // SAFETY: the count of a beam of the stream, which is only added to.
             unsafe { add_global_64(p.clipped + 8 * place, count as u64) };
         }
         clipped[index] = 0;

@@ -54,8 +54,7 @@ use core::marker::PhantomData;
 use crate::{
     abi::{
         beamform::{
-            self, Beamform, CHUNK_BYTES, CHUNK_VOLTAGES, TILE_SHUFFLE_96X512, Tile, UNIT_TIMES,
-            pass,
+            self, Beamform, CHUNK_BYTES, CHUNK_VOLTAGES, ROW_BEAMS, Tile, UNIT_TIMES, pass,
         },
         channelise::output,
     },
@@ -72,26 +71,53 @@ use crate::{
             named_barrier, opaque, store_shared_4, sub_f32, thread,
         },
         sm_80::{
-            cp_async_16, cp_async_commit, cp_async_wait, cp_async_whole_16, mma_m16n8k16_f16,
-            mma_m16n8k32_s8, mma_m16n8k64_s4,
+            cp_async_16, cp_async_whole_16, mma_m16n8k16_f16, mma_m16n8k32_s8, mma_m16n8k64_s4,
         },
     },
     reorder::transpose,
-    tile::divisor,
+    tile::{
+        divisor,
+        ring::{self, Shape, Work},
+    },
 };
 
 /// Bytes of one copy.
 const COPY_BYTES: u32 = 16;
+/// Most chunks of dishes of a warp, most multiplications of a chunk, most fragments of 8 times that a warp multiplies at
+/// once, and most beams of a lane: of the kernels that there are.
+const MOST_CHUNKS: usize = 8;
+const MOST_STEPS: usize = 2;
+const MOST_FRAGMENTS: usize = 2;
+const MOST_BEAMS: usize = 2;
 
-/// Type of the weights, and how voltages become the other operand: in `STEPS` multiplications a
-/// chunk of dishes.
-trait Precision<const STEPS: usize> {
+/// A kernel: weights and voltages, the tile of a block, and what follows from them.
+trait Beamformer {
+    /// Weights and voltages.
+    type Precision: Precision;
+    /// Beams, dishes and times of a block.
+    const TILE: Tile;
+    /// Whether sums may be those of one launch of several, and samples any but `ci4`.
+    const GENERAL: bool;
+    /// Chunks of dishes of a warp.
+    const CHUNKS: usize = Self::TILE.chunks as usize;
+    /// Fragments of 8 times that a warp multiplies at once.
+    const FRAGMENTS: usize = Self::TILE.fragments as usize;
+    /// Beams of a lane: both of a fragment's, or one if two warps share the dishes.
+    const BEAMS: usize = 2 / Self::TILE.dish_warps as usize;
+    /// Times of a beam that a lane has of a unit, in fours: a word of `ci4` samples each.
+    const WORDS: usize = 4 / Self::TILE.time_warps as usize;
+}
+
+/// Type of the weights, and how voltages become the other operand.
+trait Precision {
     /// Its sums, of which those that are no integers have no scale.
     type Sum: Sum;
     /// Its sums are `1 << SCALE` times those of the voltages.
     const SCALE: u32;
     /// Bytes of a chunk of prepared weights.
     const CHUNK_BYTES: u32;
+    /// Multiplications of a chunk of dishes.
+    const STEPS: usize;
 
     /// The operands of step `step` from a lane's 16 bytes of voltages: real and imaginary parts, of
     /// which the real ones are `1 << SCALE` times as large.
@@ -112,10 +138,11 @@ trait Precision<const STEPS: usize> {
 /// int8 weights: 32 dishes a step.
 struct Int8;
 
-impl Precision<{ map::STEPS as usize }> for Int8 {
+impl Precision for Int8 {
     type Sum = Int32;
     const SCALE: u32 = 4;
     const CHUNK_BYTES: u32 = CHUNK_BYTES;
+    const STEPS: usize = map::STEPS as usize;
 
     #[inline(always)]
     fn split(voltages: [u32; 4], step: usize, low: u32) -> [[u32; 2]; 2] {
@@ -135,10 +162,11 @@ impl Precision<{ map::STEPS as usize }> for Int8 {
 /// int4 weights: 64 dishes a step.
 struct Int4;
 
-impl Precision<1> for Int4 {
+impl Precision for Int4 {
     type Sum = Int32;
     const SCALE: u32 = 0;
     const CHUNK_BYTES: u32 = CHUNK_BYTES / 2;
+    const STEPS: usize = 1;
 
     #[inline(always)]
     fn split([a, b, c, d]: [u32; 4], _: usize, _: u32) -> [[u32; 2]; 2] {
@@ -156,10 +184,11 @@ impl Precision<1> for Int4 {
 /// int8 weights and `ci8` voltages: 32 dishes a step, taken apart by local transposes.
 struct Ci8;
 
-impl Precision<1> for Ci8 {
+impl Precision for Ci8 {
     type Sum = Int32;
     const SCALE: u32 = 0;
     const CHUNK_BYTES: u32 = CHUNK_BYTES / 2;
+    const STEPS: usize = 1;
 
     #[inline(always)]
     fn split([a, b, c, d]: [u32; 4], _: usize, _: u32) -> [[u32; 2]; 2] {
@@ -178,10 +207,11 @@ impl Precision<1> for Ci8 {
 /// summed by the tensor cores, which truncate; sums of more are added as f32.
 struct Cf16;
 
-impl Precision<1> for Cf16 {
+impl Precision for Cf16 {
     type Sum = Float32;
     const SCALE: u32 = 0;
     const CHUNK_BYTES: u32 = CHUNK_BYTES / 2;
+    const STEPS: usize = 1;
 
     #[inline(always)]
     fn split([a, b, c, d]: [u32; 4], _: usize, _: u32) -> [[u32; 2]; 2] {
@@ -203,7 +233,7 @@ impl Precision<1> for Cf16 {
 }
 
 /// Weights of a warp: `[chunk][step][part]` fragments.
-type Weights<const CHUNKS: usize, const STEPS: usize> = [[[[u32; 4]; 2]; STEPS]; CHUNKS];
+type Weights = [[[[u32; 4]; 2]; MOST_STEPS]; MOST_CHUNKS];
 
 /// Sums of a warp over its dishes: `[fragment][part]`, 16 beams by 2 * 8 times.
 type Sums = [[[u32; 4]; 2]; 2];
@@ -231,6 +261,32 @@ impl Role {
     }
 }
 
+/// Origin of a unit of voltages.
+#[derive(Clone, Copy)]
+struct UnitOrigin {
+    stream: u32,
+    /// Its first time.
+    time: u32,
+}
+
+impl UnitOrigin {
+    /// Whether the unit is the last of its stream.
+    #[inline(always)]
+    fn is_last(self, p: &Beamform) -> bool {
+        self.time + UNIT_TIMES >= p.times
+    }
+
+    /// Returns the next unit of the stream, or the first of the next stream.
+    #[inline(always)]
+    fn next(self, p: &Beamform) -> Self {
+        if self.is_last(p) {
+            Self { stream: self.stream + 1, time: 0 }
+        } else {
+            Self { time: self.time + UNIT_TIMES, ..self }
+        }
+    }
+}
+
 /// Starts copying a unit of voltages to the shared memory at `shared`.
 /// Samples beyond the last time sample or dish become zero.
 ///
@@ -242,7 +298,12 @@ impl Role {
 /// - The voltages at `p.voltages` are as [`Beamform`] says: aligned for copies of 16 bytes, `p.row_bytes` of each
 ///   time sample and stream, and constant.
 #[inline(always)]
-unsafe fn stage(p: &Beamform, tile: Tile, shared: u32, UnitOrigin { stream, time }: UnitOrigin) {
+unsafe fn load_unit(
+    p: &Beamform,
+    tile: Tile,
+    shared: u32,
+    UnitOrigin { stream, time }: UnitOrigin,
+) {
     let copies = tile.row_bytes() / COPY_BYTES;
     let rows = tile.threads() / copies;
     let thread = opaque(thread());
@@ -275,7 +336,7 @@ unsafe fn stage(p: &Beamform, tile: Tile, shared: u32, UnitOrigin { stream, time
         if within(row) {
             let read = time + first_row + row < p.times && byte < p.row_bytes;
             let bytes = if read { (p.row_bytes - byte).min(COPY_BYTES) } else { 0 };
-            // SAFETY: the same of what is there; what is not read has an address inside the voltages.
+            // SAFETY: the same of bytes that are there; what is not read has an address inside the voltages.
             unsafe { cp_async_16(shared, if read { address } else { p.voltages }, bytes) };
         }
         shared += rows * tile.pitch();
@@ -284,21 +345,19 @@ unsafe fn stage(p: &Beamform, tile: Tile, shared: u32, UnitOrigin { stream, time
     }
 }
 
-/// The weights of a warp, from `address` on, for its first chunk.
+/// Loads the weights of a warp, from `address` on, where its first chunk lies.
 ///
 /// # Safety
-/// - `address` is a multiple of 16, the first of the warp's chunks of weights: `CHUNKS * P::CHUNK_BYTES` bytes of
-///   device memory were written there before the launch, and nobody writes them in it.
+/// - `address` is a multiple of 16, the first of the warp's chunks of weights: `K::CHUNKS` chunks of device memory were
+///   written there before the launch, and nobody writes them in it.
 #[inline(always)]
-unsafe fn load_weights<P: Precision<STEPS>, const CHUNKS: usize, const STEPS: usize>(
-    address: u64,
-) -> Weights<CHUNKS, STEPS> {
-    let mut weights = [[[[0; 4]; 2]; STEPS]; CHUNKS];
+unsafe fn load_weights<K: Beamformer>(address: u64) -> Weights {
+    let mut weights = [[[[0; 4]; 2]; MOST_STEPS]; MOST_CHUNKS];
     let address = address + map::weight_offset(0, 0, lane()) as u64;
-    for chunk in 0..CHUNKS {
-        for step in 0..STEPS {
+    for chunk in 0..K::CHUNKS {
+        for step in 0..K::Precision::STEPS {
             for part in 0..2 {
-                let offset = chunk as u64 * P::CHUNK_BYTES as u64
+                let offset = chunk as u64 * K::Precision::CHUNK_BYTES as u64
                     + map::weight_offset(step as u32, part as u32, 0) as u64;
                 // SAFETY: 16 aligned bytes of the lane's, within one of the chunks.
                 weights[chunk][step][part] = unsafe { load_global_4(address + offset) };
@@ -308,54 +367,52 @@ unsafe fn load_weights<P: Precision<STEPS>, const CHUNKS: usize, const STEPS: us
     weights
 }
 
-/// `sum_d A E` over the dishes of a warp, for two fragments of 8 times, `FRAGMENTS` of them at once;
-/// `voltages` is where the lane finds those of the first.
+/// Sums of products `[fragment]` of one part of the weights and one of the voltages.
+type Products = [[u32; 4]; MOST_FRAGMENTS];
+
+/// Returns `sum_d A E` over the dishes of a warp, for two fragments of 8 times, `K::FRAGMENTS` of them at once;
+/// `voltages` is where the lane finds those of the first. `low` is [`Beamform::low_nibbles`].
 ///
 /// # Safety
-/// All lanes of the warp call it; the unit of voltages is complete and visible.
+/// - All 32 lanes of the warp call it together.
+/// - `voltages` is the lane's own in a unit of voltages ([`map::voltage_offset`]) and an iteration's times, whose copies
+///   were waited for by all threads, which passed a barrier since.
 #[inline(always)]
-unsafe fn multiply<
-    P: Precision<STEPS>,
-    const STEPS: usize,
-    const CHUNKS: usize,
-    const FRAGMENTS: usize,
->(
-    weights: &Weights<CHUNKS, STEPS>,
-    tile: Tile,
-    voltages: u32,
-    low: u32,
-) -> Sums {
+unsafe fn multiply<K: Beamformer>(weights: &Weights, voltages: u32, low: u32) -> Sums {
     let mut sums = [[[0; 4]; 2]; 2];
-    for first in (0..2 / FRAGMENTS).map(|group| group * FRAGMENTS) {
-        let [mut rr, mut ii, mut ri, mut ir] = [[[0; 4]; FRAGMENTS]; 4];
-        for chunk in 0..CHUNKS {
-            let mut loaded = [[0; 4]; FRAGMENTS];
-            for fragment in 0..FRAGMENTS {
-                let time = map::tile_time(tile, 0, 0, (first + fragment) as u32, 0);
-                let offset = time * tile.pitch() + chunk as u32 * CHUNK_VOLTAGES;
-                // SAFETY: the caller's promise.
+    for first in (0..2 / K::FRAGMENTS).map(|group| group * K::FRAGMENTS) {
+        let [mut rr, mut ii, mut ri, mut ir]: [Products; 4] = [[[0; 4]; MOST_FRAGMENTS]; 4];
+        for chunk in 0..K::CHUNKS {
+            let mut loaded = [[0; 4]; MOST_FRAGMENTS];
+            for fragment in 0..K::FRAGMENTS {
+                let time = map::tile_time(K::TILE, 0, 0, (first + fragment) as u32, 0);
+                let offset = time * K::TILE.pitch() + chunk as u32 * CHUNK_VOLTAGES;
+                // SAFETY: 16 aligned bytes of a time sample of the unit, which is complete.
                 loaded[fragment] = unsafe { load_shared_4(voltages + offset) };
             }
-            for step in 0..STEPS {
-                let split = map!(loaded, of FRAGMENTS to [[0; 2]; 2], |words: [u32; 4]| P::split(words, step, low));
+            for step in 0..K::Precision::STEPS {
+                let mut split = [[[0; 2]; 2]; MOST_FRAGMENTS];
+                for fragment in 0..K::FRAGMENTS {
+                    split[fragment] = K::Precision::split(loaded[fragment], step, low);
+                }
                 let [a_real, a_imaginary] = weights[chunk][step];
                 // The same weights one after the other: registers are read once for them.
-                for fragment in 0..FRAGMENTS {
+                for fragment in 0..K::FRAGMENTS {
                     let [real, imaginary] = split[fragment];
-                    P::multiply(&mut rr[fragment], a_real, real);
-                    P::multiply(&mut ri[fragment], a_real, imaginary);
+                    K::Precision::multiply(&mut rr[fragment], a_real, real);
+                    K::Precision::multiply(&mut ri[fragment], a_real, imaginary);
                 }
-                for fragment in 0..FRAGMENTS {
+                for fragment in 0..K::FRAGMENTS {
                     let [real, imaginary] = split[fragment];
-                    P::multiply(&mut ii[fragment], a_imaginary, imaginary);
-                    P::multiply(&mut ir[fragment], a_imaginary, real);
+                    K::Precision::multiply(&mut ii[fragment], a_imaginary, imaginary);
+                    K::Precision::multiply(&mut ir[fragment], a_imaginary, real);
                 }
             }
         }
-        for fragment in 0..FRAGMENTS {
+        for fragment in 0..K::FRAGMENTS {
             let [real, imaginary] = &mut sums[first + fragment];
             for word in 0..4 {
-                [real[word], imaginary[word]] = P::parts([
+                [real[word], imaginary[word]] = K::Precision::parts([
                     rr[fragment][word],
                     ii[fragment][word],
                     ri[fragment][word],
@@ -380,6 +437,16 @@ fn quad(sums: &Sums, index: usize) -> Quad {
     quad
 }
 
+/// Adds sums to those of the other dishes.
+#[inline(always)]
+fn add<S: Sum>(sums: &mut Quad, others: &Quad) {
+    for time in 0..4 {
+        for part in 0..2 {
+            sums[time][part] = S::add(sums[time][part], others[time][part]);
+        }
+    }
+}
+
 /// Address at which a warp leaves the sums of a lane for the warp of the other dishes: 1024 bytes a warp.
 #[inline(always)]
 fn exchange_place(exchange: u32, warp: u32, half: usize) -> u32 {
@@ -389,28 +456,29 @@ fn exchange_place(exchange: u32, warp: u32, half: usize) -> u32 {
 /// Gives away the sums of the beam that the other warp keeps.
 ///
 /// # Safety
-/// Nobody reads this warp's part of `exchange` any more.
+/// - `exchange` is a multiple of 16, the address of 1024 bytes of shared memory for each warp of the block.
+/// - The other warp reads this warp's part of it no more: both have passed a barrier since.
 #[inline(always)]
 unsafe fn give(sums: &Quad, exchange: u32) {
     let warp = opaque(thread()) / 32;
     for half in 0..2 {
         let [[a, b], [c, d]] = [sums[2 * half], sums[2 * half + 1]];
         let words = [a, b, c, d].map(|sum| sum as u32);
-        // SAFETY: this warp's place.
+        // SAFETY: 16 aligned bytes of this warp's part, this lane's own.
         unsafe { store_shared_4(exchange_place(exchange, warp, half), words) };
     }
 }
 
-/// Sums that the other warp left.
+/// Returns the sums that the other warp gave away.
 ///
 /// # Safety
-/// It has been given, and a barrier passed since.
+/// - The other warp has called [`give`] with the same `exchange`, and both have passed a barrier since.
 #[inline(always)]
 unsafe fn receive(exchange: u32) -> Quad {
     let mut sums = [[0; 2]; 4];
     let warp = (opaque(thread()) / 32) ^ 1;
     for half in 0..2 {
-        // SAFETY: the other warp's place.
+        // SAFETY: 16 aligned bytes of the other warp's part, written before a barrier.
         let words = unsafe { load_shared_4(exchange_place(exchange, warp, half)) };
         let [a, b, c, d] = words.map(|sum| sum as i32);
         (sums[2 * half], sums[2 * half + 1]) = ([a, b], [c, d]);
@@ -418,38 +486,28 @@ unsafe fn receive(exchange: u32) -> Quad {
     sums
 }
 
-/// Origin of a unit of voltages.
-#[derive(Clone, Copy)]
-struct UnitOrigin {
-    stream: u32,
-    /// Its first time.
-    time: u32,
-}
-
-/// The beams of a lane: their number `index`, and what becomes of their sums.
-struct Lane<'a, S, const LANE_BEAMS: usize, const WORDS: usize, const GENERAL: bool> {
+/// The beams of a lane, and what becomes of their sums.
+struct Lane<'a, K> {
     p: &'a Beamform,
-    tile: Tile,
+    /// The block's group of beams.
     group: u32,
-    scale: u32,
-    sums: PhantomData<S>,
+    kernel: PhantomData<K>,
 }
 
-impl<S: Sum, const LANE_BEAMS: usize, const WORDS: usize, const GENERAL: bool>
-    Lane<'_, S, LANE_BEAMS, WORDS, GENERAL>
-{
+impl<K: Beamformer> Lane<'_, K> {
     // Registers are short: values that follow from the thread's index are computed again.
     #[inline(always)]
     fn role(&self) -> Role {
-        Role::of_warp(opaque(thread()) / 32, self.tile)
+        Role::of_warp(opaque(thread()) / 32, K::TILE)
     }
 
     /// First beam of the warp.
     #[inline(always)]
     fn first_beam(&self) -> u32 {
-        self.group * self.tile.beams() + self.role().beam_warp * beamform::ROW_BEAMS
+        self.group * K::TILE.beams() + self.role().beam_warp * ROW_BEAMS
     }
 
+    /// Beam `index` of the lane.
     #[inline(always)]
     fn beam(&self, index: usize) -> u32 {
         self.first_beam() + map::kept_beam(lane(), self.role().dish_warp, index as u32)
@@ -458,43 +516,59 @@ impl<S: Sum, const LANE_BEAMS: usize, const WORDS: usize, const GENERAL: bool>
     /// First time of the lane in a unit.
     #[inline(always)]
     fn first_time(&self) -> u32 {
-        map::time(self.tile.time_warps, self.role().time_warp, 0, 0, lane() % 4 * 2)
+        map::time(K::TILE.time_warps, self.role().time_warp, 0, 0, lane() % 4 * 2)
     }
 
     /// Row of a beam among those of all streams, padded.
     #[inline(always)]
     fn row(&self, stream: u32, index: usize) -> u64 {
-        (stream * (self.p.groups * self.tile.beams()) + self.beam(index)) as u64
+        (stream * (self.p.groups * K::TILE.beams()) + self.beam(index)) as u64
+    }
+
+    /// Loads the weights of the warp for `stream`.
+    ///
+    /// # Safety
+    /// - All 32 lanes of the warp call it together. `stream` is below `p.streams`.
+    /// - `p.weights` is as [`Beamform`] says.
+    #[inline(always)]
+    unsafe fn weights(&self, stream: u32) -> Weights {
+        let p = self.p;
+        let row_tile = stream * (p.groups * K::TILE.beam_warps) + self.first_beam() / ROW_BEAMS;
+        let chunk = self.role().dish_warp * K::TILE.chunks;
+        let chunks = row_tile as u64 * p.weight_chunks as u64 + chunk as u64;
+        // SAFETY: a row of tiles has `weight_chunks` chunks, among them all of the launch's dishes.
+        unsafe { load_weights::<K>(p.weights + chunks * K::Precision::CHUNK_BYTES as u64) }
     }
 
     /// In general launches, adds earlier launches' sums over other dishes, and keeps the sums for later ones or makes
     /// samples and stores them, in iteration `iteration` of a unit.
     ///
     /// # Safety
-    /// The conditions of the kernels hold.
+    /// - `sums` are the lane's of this unit and iteration, over all dishes of the launch; it calls this once for them.
+    /// - `p` is as [`Beamform`] says, and the launch is general.
     #[inline(always)]
     unsafe fn finish(
         &self,
         place: UnitOrigin,
         iteration: u32,
-        sums: &mut [Quad; LANE_BEAMS],
-        clipped: &mut [u32; LANE_BEAMS],
+        sums: &mut [Quad; MOST_BEAMS],
+        clipped: &mut [u32; MOST_BEAMS],
     ) {
         let p = self.p;
         let time = place.time + self.first_time() + 4 * iteration;
-        for index in 0..LANE_BEAMS {
+        for index in 0..K::BEAMS {
             let row = self.row(place.stream, index);
             let units = p.times.div_ceil(UNIT_TIMES);
             let first = row * (units * UNIT_TIMES) as u64;
             let address = p.partial + 8 * (first + time as u64);
-            // SAFETY: the caller's promise: these four sums, and samples, are this lane's.
+            // SAFETY: these four sums, and samples, are this lane's alone, in memory that has all units' times.
             unsafe {
-                add_passes::<S>(&mut sums[index], self.scale, address, p.pass);
+                add_passes::<Summed<K>>(&mut sums[index], K::Precision::SCALE, address, p.pass);
                 let beam = self.beam(index);
                 if p.pass & pass::KEEP == 0 && beam < p.beam_count {
                     let how = load_global_4(p.beams + 16 * row);
                     let row = beam as u64 * p.streams as u64 + place.stream as u64;
-                    clipped[index] += finish_times::<S>(p, &sums[index], how, row, time);
+                    clipped[index] += finish_times::<Summed<K>>(p, &sums[index], how, row, time);
                 }
             }
         }
@@ -503,17 +577,17 @@ impl<S: Sum, const LANE_BEAMS: usize, const WORDS: usize, const GENERAL: bool>
     /// Makes four samples of each beam from their sums, behind those in `words`.
     ///
     /// # Safety
-    /// The conditions of the kernels hold.
+    /// - `stream` is below `p.streams`; `p.beams` is as [`Beamform`] says, for a launch that is not general.
     #[inline(always)]
     unsafe fn quantise(
         &self,
         stream: u32,
-        sums: &[Quad; LANE_BEAMS],
-        words: &mut [[u32; 4]; LANE_BEAMS],
-        clipped: &mut [u32; LANE_BEAMS],
+        sums: &[Quad; MOST_BEAMS],
+        words: &mut [[u32; 4]; MOST_BEAMS],
+        clipped: &mut [u32; MOST_BEAMS],
     ) {
-        for index in 0..LANE_BEAMS {
-            // SAFETY: the caller's promise.
+        for index in 0..K::BEAMS {
+            // SAFETY: 16 aligned bytes for each padded beam of each stream.
             let beam = unsafe { load_global_4(self.p.beams + 16 * self.row(stream, index)) };
             let (word, count) = quantise(&sums[index], beam);
             let [_, b, c, d] = words[index];
@@ -525,212 +599,231 @@ impl<S: Sum, const LANE_BEAMS: usize, const WORDS: usize, const GENERAL: bool>
     /// Stores the samples of a unit.
     ///
     /// # Safety
-    /// The conditions of the kernels hold.
+    /// - All 32 lanes of the warp call it together, once for a unit that is the block's alone.
+    /// - `p.samples` is as [`Beamform`] says.
     #[inline(always)]
-    unsafe fn store(&self, place: UnitOrigin, words: &[[u32; 4]; LANE_BEAMS]) {
+    unsafe fn store(&self, place: UnitOrigin, words: &[[u32; 4]; MOST_BEAMS]) {
         let p = self.p;
-        for index in 0..LANE_BEAMS {
+        for index in 0..K::BEAMS {
             let beam = self.beam(index);
-            let words = if self.tile.transposes { consecutive(words[index]) } else { words[index] };
+            let words = if K::TILE.transposes { consecutive(words[index]) } else { words[index] };
             if beam < p.beam_count {
                 let row = beam as u64 * p.streams as u64 + place.stream as u64;
                 let (address, time) =
                     (p.samples + row * p.sample_pitch, place.time + self.first_time());
-                // SAFETY: the caller's promise: no other lane has these times of this beam.
-                unsafe { store::<WORDS>(address, time, p.times, &words) };
+                // SAFETY: no other lane has these times of this beam.
+                unsafe {
+                    match K::WORDS {
+                        4 => store::<4>(address, time, p.times, &words),
+                        2 => store::<2>(address, time, p.times, &words),
+                        _ => store::<1>(address, time, p.times, &words),
+                    }
+                }
             }
         }
-    }
-
-    /// Adds the clipped samples of `stream` to those in memory, and starts again from none.
-    ///
-    /// # Safety
-    /// The conditions of the kernels hold.
-    #[inline(always)]
-    unsafe fn count(&self, stream: u32, clipped: &mut [u32; LANE_BEAMS]) {
-        // SAFETY: the caller's promise.
-        unsafe { add_clipped(self.p, stream, clipped, |index| self.beam(index)) };
     }
 }
 
-/// The whole of a block's work.
-///
-/// Long, as copies, products and samples of neighbouring units overlap in one loop.
-///
-/// # Safety
-/// The conditions of the kernels hold.
-#[inline(always)]
-unsafe fn beamform<
-    P: Precision<STEPS>,
-    const STEPS: usize,
-    const CHUNKS: usize,
-    const FRAGMENTS: usize,
-    const LANE_BEAMS: usize,
-    const WORDS: usize,
-    const PENDING: u32,
-    const GENERAL: bool,
->(
-    p: &Beamform,
-    tile: Tile,
-) {
-    let shared = dynamic_shared();
-    // The blocks of a group of beams share the units of all streams, numbered in one row.
-    let groups = divisor(p.groups);
-    let (group, part) = (block() % groups, block() / groups);
-    let parts = divisor(blocks() / groups);
-    let units = divisor(p.times.div_ceil(UNIT_TIMES));
-    let total = units.get() * p.streams;
-    let (each, more) = (total / parts, total % parts);
-    let first = part * each + if part < more { part } else { more };
-    let mut left = each + (part < more) as u32;
-    let mut place = UnitOrigin { stream: first / units, time: first % units * UNIT_TIMES };
-    let mut slot = 0;
-    let lanes = Lane::<P::Sum, LANE_BEAMS, WORDS, GENERAL> {
-        p,
-        tile,
-        group,
-        scale: P::SCALE,
-        sums: PhantomData,
-    };
+/// Sums of a kernel.
+type Summed<K> = <<K as Beamformer>::Precision as Precision>::Sum;
 
-    let unit_address = |slot: u32| shared + slot % tile.stages * tile.unit_bytes();
-    // Stages the unit that is `ahead` of the first of the `left` units, which is at `place`.
-    let stage_ahead = |ahead: u32, left: u32, mut place: UnitOrigin, slot: u32| {
-        if left > ahead {
-            for _ in 0..ahead {
-                place.time += UNIT_TIMES;
-                if place.time >= p.times {
-                    place = UnitOrigin { stream: place.stream + 1, time: 0 };
-                }
-            }
-            // SAFETY: the caller's promise; the unit there before was read before the last barrier.
-            unsafe { stage(p, tile, unit_address(slot + ahead), place) };
+/// Units of voltages of a block, in the order in which they go through its ring.
+struct Units<'a, K> {
+    lane: Lane<'a, K>,
+    /// Number of units.
+    count: u32,
+    /// Offset of the lane's voltages in a unit.
+    voltages: u32,
+    /// Unit that is multiplied next.
+    place: UnitOrigin,
+    /// Unit that is loaded next.
+    ahead: UnitOrigin,
+    /// Weights of the stream of `place`, once it has begun.
+    weights: Weights,
+    /// Whether a stream begins.
+    fresh: bool,
+    /// Clipped samples of the lane's beams in the stream.
+    clipped: [u32; MOST_BEAMS],
+    /// Number of the exchange that is written next.
+    exchange: u32,
+}
+
+impl<'a, K: Beamformer> Units<'a, K> {
+    /// Returns the units of the block. The blocks of a group of beams share those of all streams, numbered in one row.
+    #[inline(always)]
+    fn new(p: &'a Beamform) -> Self {
+        let groups = divisor(p.groups);
+        let (group, part) = (block() % groups, block() / groups);
+        let parts = divisor(blocks() / groups);
+        let units = divisor(p.times.div_ceil(UNIT_TIMES));
+        let total = units.get() * p.streams;
+        let (each, more) = (total / parts, total % parts);
+        let first = part * each + if part < more { part } else { more };
+        let place = UnitOrigin { stream: first / units, time: first % units * UNIT_TIMES };
+        let lane_of = Lane { p, group, kernel: PhantomData };
+        let Role { time_warp, dish_warp, .. } = lane_of.role();
+        Self {
+            lane: lane_of,
+            count: each + (part < more) as u32,
+            voltages: map::voltage_offset(K::TILE, time_warp, dish_warp, lane()),
+            place,
+            ahead: place,
+            weights: [[[[0; 4]; 2]; MOST_STEPS]; MOST_CHUNKS],
+            fresh: true,
+            clipped: [0; MOST_BEAMS],
+            exchange: 0,
         }
-        cp_async_commit();
-    };
-    let mut ahead = 0;
-    while ahead < opaque(tile.stages - 1) {
-        stage_ahead(ahead, left, place, slot);
-        ahead += 1;
     }
 
-    let role = lanes.role();
-    let voltages = map::voltage_offset(tile, role.time_warp, role.dish_warp, lane());
-    // Two exchanges alternate: the one that is written was read before the last barrier.
-    let exchange =
-        |which: u32| shared + tile.stages * tile.unit_bytes() + which * tile.exchange_bytes();
-
-    let mut weights: Weights<CHUNKS, STEPS> = [[[[0; 4]; 2]; STEPS]; CHUNKS];
-    let mut fresh = true;
-    let mut clipped = [0u32; LANE_BEAMS];
-    let mut which = 0;
-    while left > 0 {
-        if fresh {
-            let row_tiles = p.groups * tile.beam_warps;
-            let row_tile = place.stream * row_tiles + lanes.first_beam() / beamform::ROW_BEAMS;
-            let chunk = lanes.role().dish_warp * tile.chunks;
-            let chunks = row_tile as u64 * p.weight_chunks as u64 + chunk as u64;
-            // SAFETY: the caller's promise.
-            weights = unsafe {
-                load_weights::<P, CHUNKS, STEPS>(p.weights + chunks * P::CHUNK_BYTES as u64)
-            };
-            fresh = false;
+    /// Returns the sums of the lane's beams over all dishes of the launch, for the times of iteration `iteration` of the
+    /// unit in `stage`.
+    ///
+    /// # Safety
+    /// - All threads of the block call it together, with the same arguments, iteration after iteration.
+    /// - The unit's copies were waited for, and a barrier of the block passed since.
+    #[inline(always)]
+    unsafe fn sums(&mut self, stage: u32, iteration: u32) -> [Quad; MOST_BEAMS] {
+        let rows = map::tile_time(K::TILE, 0, iteration, 0, 0) * K::TILE.pitch();
+        let address = dynamic_shared() + stage + self.voltages + rows;
+        let mut sums = [[[0; 2]; 4]; MOST_BEAMS];
+        // SAFETY: the unit is there. Of the two exchanges, this was read two iterations ago, before the pair's barrier
+        // of the iteration between.
+        unsafe {
+            let own = multiply::<K>(&self.weights, address, self.lane.p.low_nibbles);
+            for index in 0..K::BEAMS {
+                sums[index] = quad(&own, index);
+            }
+            if K::BEAMS == 1 {
+                let exchange = dynamic_shared()
+                    + K::TILE.stages * K::TILE.unit_bytes()
+                    + self.exchange * K::TILE.exchange_bytes();
+                give(&quad(&own, 1), exchange);
+                named_barrier::<64>(1 + self.lane.role().pair);
+                add::<Summed<K>>(&mut sums[0], &receive(exchange));
+                self.exchange ^= 1;
+            }
         }
-        cp_async_wait::<PENDING>();
-        barrier();
-        stage_ahead(tile.stages - 1, left, place, slot);
+        sums
+    }
+}
 
-        let mut words = [[0u32; 4]; LANE_BEAMS];
+impl<K: Beamformer> Shape for Units<'_, K> {
+    const STAGES: u32 = K::TILE.stages;
+    const STAGE_BYTES: u32 = K::TILE.unit_bytes();
+
+    #[inline(always)]
+    fn barrier() {
+        barrier();
+    }
+}
+
+impl<K: Beamformer> Work for Units<'_, K> {
+    #[inline(always)]
+    fn steps(&self) -> u32 {
+        self.count
+    }
+
+    #[inline(always)]
+    unsafe fn load(&mut self, _: u32, stage: u32) {
+        let p = self.lane.p;
+        // SAFETY: the whole block loads one of its units, to a stage that is free.
+        unsafe { load_unit(p, K::TILE, dynamic_shared() + stage, self.ahead) };
+        self.ahead = self.ahead.next(p);
+    }
+
+    #[inline(always)]
+    unsafe fn prepare(&mut self, _: u32) {
+        if self.fresh {
+            // SAFETY: the warp is whole, and the stream one of the launch.
+            self.weights = unsafe { self.lane.weights(self.place.stream) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(&mut self, unit: u32, stage: u32) {
+        let place = self.place;
+        let mut words = [[0; 4]; MOST_BEAMS];
         let mut iteration = 0;
-        while iteration < opaque(WORDS as u32) {
-            let rows = map::tile_time(tile, 0, iteration, 0, 0) * tile.pitch();
-            let address = unit_address(slot) + voltages + rows;
-            // SAFETY: the unit was waited for; all warps come here together.
+        while iteration < opaque(K::WORDS as u32) {
+            // SAFETY: the unit is there, and the whole block takes its iterations; sums are of this lane's own beams and
+            // times.
             unsafe {
-                let all =
-                    multiply::<P, STEPS, CHUNKS, FRAGMENTS>(&weights, tile, address, p.low_nibbles);
-                let mut sums = [[[0; 2]; 4]; LANE_BEAMS];
-                for index in 0..LANE_BEAMS {
-                    sums[index] = quad(&all, index);
-                }
-                if LANE_BEAMS == 1 {
-                    give(&quad(&all, 1), exchange(which));
-                    named_barrier::<64>(1 + lanes.role().pair);
-                    add::<P::Sum>(&mut sums[0], &receive(exchange(which)));
-                    which ^= 1;
-                }
-                if GENERAL {
-                    lanes.finish(place, iteration, &mut sums, &mut clipped);
+                let mut sums = self.sums(stage, iteration);
+                if K::GENERAL {
+                    self.lane.finish(place, iteration, &mut sums, &mut self.clipped);
                 } else {
-                    lanes.quantise(place.stream, &sums, &mut words, &mut clipped);
+                    self.lane.quantise(place.stream, &sums, &mut words, &mut self.clipped);
                 }
             }
             iteration += 1;
         }
-        if !GENERAL {
-            // SAFETY: the caller's promise.
-            unsafe { lanes.store(place, &words) };
+        if !K::GENERAL {
+            // SAFETY: the warp is whole, and the unit the block's alone.
+            unsafe { self.lane.store(place, &words) };
         }
-
-        slot = (slot + 1) % tile.stages;
-        left -= 1;
-        let stream = place.stream;
-        place.time += UNIT_TIMES;
-        if place.time >= p.times {
-            (place, fresh) = (UnitOrigin { stream: stream + 1, time: 0 }, true);
-        }
-        if fresh || left == 0 {
-            // SAFETY: the caller's promise.
-            unsafe { lanes.count(stream, &mut clipped) };
+        self.place = place.next(self.lane.p);
+        self.fresh = place.is_last(self.lane.p);
+        if self.fresh || unit + 1 == self.count {
+            let (lane, clipped) = (&self.lane, &mut self.clipped[..K::BEAMS]);
+            // SAFETY: all warps come here with the same stream.
+            unsafe { add_clipped(lane.p, place.stream, clipped, |index| lane.beam(index)) };
         }
     }
-    cp_async_wait::<0>();
 }
 
-/// Adds sums to those of the other dishes.
+/// The whole of a block's work: loads units of voltages, waits for them, multiplies them, stores samples.
+///
+/// # Safety
+/// - All threads of a block of `K::TILE.threads()` call it together, once, in a launch that keeps the conditions of
+///   [`Beamform`]: addresses, sizes, and the grid.
+/// - The block has `K::TILE.shared_bytes()` of dynamic shared memory, all of it free.
 #[inline(always)]
-fn add<S: Sum>(sums: &mut Quad, others: &Quad) {
-    for time in 0..4 {
-        for part in 0..2 {
-            sums[time][part] = S::add(sums[time][part], others[time][part]);
-        }
+unsafe fn beamform<K: Beamformer>(p: &Beamform) {
+    const {
+        assert!(K::CHUNKS <= MOST_CHUNKS && K::Precision::STEPS <= MOST_STEPS);
+        assert!(K::FRAGMENTS <= MOST_FRAGMENTS && K::BEAMS <= MOST_BEAMS);
     }
+    // SAFETY: the block is whole, and its shared memory has the stages, and behind them two exchanges.
+    unsafe { ring::run(&mut Units::<K>::new(p)) };
+}
+
+/// Calls [`beamform`] of some operands and a tile.
+macro_rules! beamform {
+    ($p:ident, $precision:ident, $tile:expr, $general:literal) => {{
+        struct This;
+        impl Beamformer for This {
+            type Precision = $precision;
+            const TILE: Tile = $tile;
+            const GENERAL: bool = $general;
+        }
+        beamform::<This>(&$p)
+    }};
+    // Of `ci4` voltages, launches that are not general have code of their own.
+    ($p:ident, int8, $tile:expr) => { beamform!(@ $p, Int8, $tile) };
+    ($p:ident, int4, $tile:expr) => { beamform!(@ $p, Int4, $tile) };
+    ($p:ident, ci8, $tile:expr) => { beamform!($p, Ci8, $tile, true) };
+    ($p:ident, cf16, $tile:expr) => { beamform!($p, Cf16, $tile, true) };
+    (@ $p:ident, $precision:ident, $tile:expr) => {
+        if $p.pass == 0 && $p.output == output::CI4 {
+            beamform!($p, $precision, $tile, false)
+        } else {
+            beamform!($p, $precision, $tile, true)
+        }
+    };
 }
 
 /// The kernels that [`mma_beamformers`](crate::abi::beamform) declares.
 macro_rules! beamformers {
     ($($tile:ident $kernel:ident $name:ident: $beam_warps:literal x $dish_warps:literal x
-       $time_warps:literal, $chunks:literal chunks of $weights:ident, $fragments:literal at once, $stages:literal stages,
+       $time_warps:literal, $chunks:literal chunks of $operands:ident, $fragments:literal at once, $stages:literal stages,
        $blocks:literal blocks;)*) => {$(
         kernel! {
             #[doc = concat!("Beams by dishes of [`beamform::", stringify!($tile), "`].")]
             fn $name(p: Beamform) {
-                const TILE: Tile = beamform::$tile;
-                const CHUNKS: usize = TILE.chunks as usize;
-                const FRAGMENTS: usize = TILE.fragments as usize;
-                const LANE_BEAMS: usize = 2 / TILE.dish_warps as usize;
-                const WORDS: usize = 4 / TILE.time_warps as usize;
-                const PENDING: u32 = TILE.stages - 2;
-                beamformers!(@ $weights p TILE CHUNKS FRAGMENTS LANE_BEAMS WORDS PENDING)
+                beamform!(p, $operands, beamform::$tile)
             }
         }
     )*};
-    (@ int8 $($constant:ident)*) => { beamformers!(@@ Int8 2 $($constant)*) };
-    (@ int4 $($constant:ident)*) => { beamformers!(@@ Int4 1 $($constant)*) };
-    (@ ci8 $($constant:ident)*) => { beamformers!(@@@ Ci8 1 true $($constant)*) };
-    (@ cf16 $($constant:ident)*) => { beamformers!(@@@ Cf16 1 true $($constant)*) };
-    // Operands, and `mma` of a chunk.
-    (@@ $operands:ident $steps:literal $p:ident $($constant:ident)*) => {
-        if $p.pass == 0 && $p.output == output::CI4 {
-            beamformers!(@@@ $operands $steps false $p $($constant)*)
-        } else {
-            beamformers!(@@@ $operands $steps true $p $($constant)*)
-        }
-    };
-    (@@@ $operands:ident $steps:literal $general:literal $p:ident $tile:ident $chunks:ident
-        $fragments:ident $beams:ident $words:ident $pending:ident) => {
-        beamform::<$operands, $steps, $chunks, $fragments, $beams, $words, $pending, $general>(&$p, $tile)
-    };
 }
 
 beamform::mma_beamformers!(beamformers);
@@ -738,6 +831,6 @@ beamform::mma_beamformers!(beamformers);
 kernel! {
     /// [`beamform_mma_96x512`] with the transposes of section 6, which the order of times in [`map`] spares.
     fn beamform_mma_shuffle_96x512(p: Beamform) {
-        beamform::<Int8, 2, 4, 2, 1, 4, 0, false>(&p, TILE_SHUFFLE_96X512)
+        beamform!(p, Int8, beamform::TILE_SHUFFLE_96X512, false)
     }
 }

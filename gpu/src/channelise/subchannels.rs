@@ -39,9 +39,12 @@ use crate::{
             store_shared, store_shared_2, store_shared_8, store_shared_16, thread, threads,
             warp_barrier,
         },
-        sm_80::{cp_async_16, cp_async_commit, cp_async_wait},
+        sm_80::cp_async_16,
     },
-    tile::divisor,
+    tile::{
+        divisor,
+        ring::{self, Shape},
+    },
 };
 
 kernel! {
@@ -92,13 +95,25 @@ trait Sample {
     /// Bytes of a sample.
     const BYTES: u32;
 
-    /// The sample at an address of shared memory.
+    /// Returns the sample at an address of shared memory.
+    ///
+    /// # Safety
+    /// - `address` is a multiple of [`BYTES`](Self::BYTES), and a sample of the block's shared memory lies there.
+    /// - It was stored before, and nobody stores it meanwhile: between another thread's store and this stands a barrier.
     unsafe fn load_shared(address: u32) -> u32;
 
-    /// The sample at an address of global memory.
+    /// Returns the sample at an address of global memory.
+    ///
+    /// # Safety
+    /// - `address` is a multiple of [`BYTES`](Self::BYTES), and a sample of device memory lies there, which was written
+    ///   before the launch and is constant in it.
     unsafe fn load_global(address: u64) -> u32;
 
     /// Stores a sample to shared memory.
+    ///
+    /// # Safety
+    /// - `address` is a multiple of [`BYTES`](Self::BYTES), and a sample's bytes of the block's shared memory lie there.
+    /// - No other thread uses them before a barrier that follows, or has used them since the last one.
     unsafe fn store_shared(address: u32, word: u32);
 
     /// Its components, exactly.
@@ -122,19 +137,19 @@ impl Sample for Int8 {
 
     #[inline(always)]
     unsafe fn load_shared(address: u32) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe { load_shared_16(address) }
     }
 
     #[inline(always)]
     unsafe fn load_global(address: u64) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe { load_global_16(address) }
     }
 
     #[inline(always)]
     unsafe fn store_shared(address: u32, word: u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe { store_shared_16(address, word as u16) };
     }
 
@@ -152,19 +167,19 @@ impl Sample for Nibbles {
 
     #[inline(always)]
     unsafe fn load_shared(address: u32) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe { load_shared_8(address) }
     }
 
     #[inline(always)]
     unsafe fn load_global(address: u64) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe { load_global_8(address) }
     }
 
     #[inline(always)]
     unsafe fn store_shared(address: u32, word: u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe { store_shared_8(address, word) };
     }
 
@@ -183,19 +198,19 @@ impl Sample for Halves {
 
     #[inline(always)]
     unsafe fn load_shared(address: u32) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe { load_shared(address) }
     }
 
     #[inline(always)]
     unsafe fn load_global(address: u64) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe { load_global(address) }
     }
 
     #[inline(always)]
     unsafe fn store_shared(address: u32, word: u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe { store_shared(address, word) };
     }
 
@@ -256,6 +271,9 @@ impl Share {
     }
 
     /// Whether a spectrum of an input is missing.
+    ///
+    /// # Safety
+    /// - `p.missing` is as [`Upchannelise`] says; the spectrum and the input are of the launch.
     #[inline(always)]
     unsafe fn is_missing(&self, p: &Upchannelise, spectrum: u32, input: u32) -> bool {
         if p.missing == 0 {
@@ -276,6 +294,10 @@ impl Share {
 }
 
 /// See the entries: `U` subchannels, `1 << LEVELS` of them.
+///
+/// # Safety
+/// - All threads of a block of [`THREADS`] call it together, once, in a launch as [`Upchannelise`] says, of `U` subchannels.
+/// - The block's dynamic shared memory has room for the stages and values of all warps, all of it free.
 #[inline(always)]
 unsafe fn in_registers<const U: usize, const LEVELS: usize>(p: &Upchannelise) {
     // SAFETY: the parameters are as declared.
@@ -289,6 +311,11 @@ unsafe fn in_registers<const U: usize, const LEVELS: usize>(p: &Upchannelise) {
 }
 
 /// [`in_registers`], of samples of one encoding.
+///
+/// # Safety
+/// - All threads of a block of [`THREADS`] call it together, once, in a launch as [`Upchannelise`] says, of `U` subchannels
+///   and samples `S`.
+/// - The block's dynamic shared memory has room for the stages and values of all warps, all of it free.
 #[inline(always)]
 unsafe fn in_registers_of<S: Sample, const U: usize, const LEVELS: usize>(p: &Upchannelise) {
     let mut share = Share::new(p, THREADS);
@@ -300,47 +327,21 @@ unsafe fn in_registers_of<S: Sample, const U: usize, const LEVELS: usize>(p: &Up
     let warp = thread() / 32 * U as u32 * INPUTS;
     let room = dynamic_shared() + warp * STAGES * S::BYTES;
     let room_out = dynamic_shared() + THREADS * U as u32 * STAGES * S::BYTES + 2 * warp;
-    let stages = Stages::<S, U> { p, share: &share, room, sample: PhantomData };
+    let mut blocks = Blocks::<S, U, LEVELS> {
+        p,
+        share: &share,
+        room,
+        room_out,
+        sums: [[[0.0; 2]; U]; TAPS as usize - 1],
+        clipped: 0,
+        sample: PhantomData,
+    };
     let input = share.input + lane();
-    let mut sums = [[[0.0_f32; 2]; U]; TAPS as usize - 1];
-    let mut clipped = 0;
-    let steps = share.last - share.first + TAPS - 1;
-    // SAFETY: the parameters are as declared.
+    // SAFETY: the warp is whole, and the stages and the room for values are its own.
     unsafe {
-        let mut step = 0;
-        while step < STAGES - 1 {
-            stages.bring(step, steps);
-            step += 1;
-        }
-        let mut step = 0;
-        while step < steps {
-            cp_async_wait::<{ STAGES - 2 }>();
-            warp_barrier();
-            stages.bring(step + STAGES - 1, steps);
-            let mut points = [[0.0_f32; 2]; U];
-            filter::<S, U>(p, stages.place(step), &mut sums, &mut points);
-            if step + 1 >= TAPS {
-                each!(level < LEVELS, of 4 {
-                    each!(pair < U / 2, of 8 {
-                        let position = pair / (U >> (level + 1));
-                        let root = ROOTS[(1 << level) + position];
-                        merge_pair(&mut points, [level, pair], 1, root);
-                    });
-                });
-                let spectrum = share.first + step + 1 - TAPS;
-                if p.staged != 0 {
-                    clipped += match p.output {
-                        output::CI8 => stage::<U, 2>(p, &share, spectrum, room_out, points),
-                        _ => stage::<U, 1>(p, &share, spectrum, room_out, points),
-                    };
-                } else if input < p.inputs {
-                    clipped += finish::<U>(p, &share, [spectrum, input, U as u32, 0], points);
-                }
-            }
-            step += 1;
-        }
-        if clipped != 0 && input < p.inputs {
-            add_global_64(p.clipped + 8 * input as u64, clipped as u64);
+        ring::run(&mut blocks);
+        if blocks.clipped != 0 && input < p.inputs {
+            add_global_64(p.clipped + 8 * input as u64, blocks.clipped as u64);
         }
     }
 }
@@ -360,46 +361,96 @@ fn merge_pair<const R: usize>(
     points[low + half] = b;
 }
 
-/// Samples of a warp's inputs on their way to shared memory: [`STAGES`] blocks of `U` times, `[time][input]`.
-struct Stages<'a, S, const U: usize> {
+/// Blocks of `U` times of a warp's inputs, `[time][input]`, which go through a ring of stages; each completes a spectrum of
+/// the polyphase filter bank.
+struct Blocks<'a, S, const U: usize, const LEVELS: usize> {
     p: &'a Upchannelise,
     share: &'a Share,
-    /// Shared memory of the warp.
+    /// Shared memory of the warp: its ring, and its room for values that leave together.
     room: u32,
+    room_out: u32,
+    /// Sums of the spectra that have begun, which lack three blocks, two, and one.
+    sums: [[Complex<f32>; U]; TAPS as usize - 1],
+    /// Number of values of the lane's input that were clipped.
+    clipped: u32,
     sample: PhantomData<S>,
 }
 
-impl<S: Sample, const U: usize> Stages<'_, S, U> {
-    /// Address of the lane's first sample of a block.
+impl<S: Sample, const U: usize, const LEVELS: usize> Shape for Blocks<'_, S, U, LEVELS> {
+    const STAGES: u32 = STAGES;
+    const STAGE_BYTES: u32 = U as u32 * INPUTS * S::BYTES;
+
     #[inline(always)]
-    fn place(&self, step: u32) -> u32 {
-        self.room + (step % STAGES * U as u32 * INPUTS + lane()) * S::BYTES
+    fn barrier() {
+        warp_barrier();
+    }
+}
+
+impl<S: Sample, const U: usize, const LEVELS: usize> ring::Work for Blocks<'_, S, U, LEVELS> {
+    #[inline(always)]
+    fn steps(&self) -> u32 {
+        self.share.last - self.share.first + TAPS - 1
     }
 
-    /// Brings block `step` of `steps`, or nothing beyond them: 16 bytes at a time where they are aligned, else a sample.
+    /// 16 bytes at a time where they are aligned, else a sample.
     #[inline(always)]
-    unsafe fn bring(&self, step: u32, steps: u32) {
-        if step < steps {
-            let time = (self.share.first + step) * U as u32;
-            // SAFETY: samples that there are; room that no lane reads any more.
-            unsafe {
-                if self.p.aligned == 0 {
-                    self.load(step, time);
-                } else {
-                    self.copy(step, time);
-                }
+    unsafe fn load(&mut self, step: u32, stage: u32) {
+        let time = (self.share.first + step) * U as u32;
+        // SAFETY: the block is one of the share's, and no lane reads the stage.
+        unsafe {
+            if self.p.aligned == 0 {
+                self.load_samples(stage, time);
+            } else {
+                self.copy(stage, time);
             }
         }
-        cp_async_commit();
     }
 
     #[inline(always)]
-    unsafe fn copy(&self, step: u32, time: u32) {
+    unsafe fn multiply(&mut self, step: u32, stage: u32) {
+        let Self { p, share, room, room_out, .. } = *self;
+        let input = share.input + lane();
+        let mut points = [[0.0; 2]; U];
+        // SAFETY: the stage is complete; the warp is whole, and its room for values its own.
+        unsafe {
+            filter::<S, U>(p, room + stage + lane() * S::BYTES, &mut self.sums, &mut points);
+            if step + 1 < TAPS {
+                return;
+            }
+            each!(level < LEVELS, of 4 {
+                each!(pair < U / 2, of 8 {
+                    let position = pair / (U >> (level + 1));
+                    let root = ROOTS[(1 << level) + position];
+                    merge_pair(&mut points, [level, pair], 1, root);
+                });
+            });
+            let spectrum = share.first + step + 1 - TAPS;
+            if p.staged != 0 {
+                self.clipped += match p.output {
+                    output::CI8 => stage_values::<U, 2>(p, share, spectrum, room_out, points),
+                    _ => stage_values::<U, 1>(p, share, spectrum, room_out, points),
+                };
+            } else if input < p.inputs {
+                let bins = Bins { spectrum, input, factor: U as u32, first: 0 };
+                self.clipped += finish::<U>(p, share, bins, points);
+            }
+        }
+    }
+}
+
+impl<S: Sample, const U: usize, const LEVELS: usize> Blocks<'_, S, U, LEVELS> {
+    /// Starts copying the block that begins at time `time` to `stage`, 16 bytes at a time.
+    ///
+    /// # Safety
+    /// - All 32 lanes of the warp call it together; no lane reads the stage any more.
+    /// - The block's samples are there, in rows of whole 16 bytes, 16-byte aligned.
+    #[inline(always)]
+    unsafe fn copy(&self, stage: u32, time: u32) {
         let Self { p, share, .. } = *self;
         // Pieces of 16 bytes, of which a row has a power of two.
         let of_row = INPUTS * S::BYTES / 16;
         let pieces = U as u32 * of_row;
-        let place = self.place(step) - lane() * S::BYTES + 16 * lane();
+        let place = self.room + stage + 16 * lane();
         let there = (p.inputs - share.input) * S::BYTES;
         each!(round < pieces.div_ceil(32) as usize, of 4 {
             let piece = lane() + 32 * round as u32;
@@ -408,23 +459,28 @@ impl<S: Sample, const U: usize> Stages<'_, S, U> {
             let (column, bytes) = if column < there { (column, 16) } else { (0, 0) };
             if row < U as u32 {
                 let from = share.row(p, time + row) + (share.input * S::BYTES + column) as u64;
-                // SAFETY: the caller's promise; rows are whole 16 bytes.
+                // SAFETY: 16 aligned bytes of the stage, this lane's; the row has them, or no byte is read.
                 unsafe { cp_async_16(place + 512 * round as u32, from, bytes) };
             }
         });
     }
 
+    /// Loads the block that begins at time `time` to `stage`, a sample at a time.
+    ///
+    /// # Safety
+    /// - All 32 lanes of the warp call it together; no lane reads the stage any more.
+    /// - The block's samples are there.
     #[inline(always)]
-    unsafe fn load(&self, step: u32, time: u32) {
+    unsafe fn load_samples(&self, stage: u32, time: u32) {
         let Self { p, share, .. } = *self;
         let input = share.input + lane();
-        let place = self.place(step);
+        let place = self.room + stage + lane() * S::BYTES;
         // Zeros where there is no input; a loop that stays one.
         let rows = opaque(U as u32);
         let mut row = 0;
         while row < rows {
             let mut word = 0;
-            // SAFETY: the caller's promise.
+            // SAFETY: a sample that is there; the lane's own bytes of the stage.
             unsafe {
                 if input < p.inputs {
                     word = S::load_global(share.row(p, time + row) + (input * S::BYTES) as u64);
@@ -437,6 +493,9 @@ impl<S: Sample, const U: usize> Stages<'_, S, U> {
 }
 
 /// Adds a block of samples to the sums of the unfinished spectra, and writes the spectrum that it completes to `points`.
+///
+/// # Safety
+/// - `place` is the address of the lane's first sample in a stage of `U` times, which is complete and visible to the lane.
 #[inline(always)]
 unsafe fn filter<S: Sample, const U: usize>(
     p: &Upchannelise,
@@ -463,12 +522,26 @@ unsafe fn filter<S: Sample, const U: usize>(
     });
 }
 
-/// Gains of `R` bins of a spectrum, `[spectrum, input, U, position of the first]`; zeros if it is missing.
+/// Bins of a spectrum of an input, whose positions follow each other.
+#[derive(Clone, Copy)]
+struct Bins {
+    spectrum: u32,
+    input: u32,
+    /// Number of subchannels.
+    factor: u32,
+    /// Position of the first.
+    first: u32,
+}
+
+/// Multiplies `R` bins of a spectrum by their gains; zeros if it is missing.
+///
+/// # Safety
+/// - `p.gains` and `p.missing` are as [`Upchannelise`] says; the spectrum and the input are of the launch.
 #[inline(always)]
 unsafe fn weigh<const R: usize>(
     p: &Upchannelise,
     share: &Share,
-    [spectrum, input, factor, first]: [u32; 4],
+    Bins { spectrum, input, factor, first }: Bins,
     bins: &mut [Complex<f32>; R],
 ) {
     // SAFETY: the parameters are as declared.
@@ -487,16 +560,19 @@ unsafe fn weigh<const R: usize>(
     }
 }
 
-/// Stores `R` bins of a spectrum, `[spectrum, input, U, position of the first]`, after gain and quantisation. Returns the
-/// number of those that were clipped.
+/// Stores `R` bins of a spectrum after gain and quantisation. Returns the number of those that were clipped.
+///
+/// # Safety
+/// - The parameters are as [`Upchannelise`] says; the spectrum and the input are of the launch.
+/// - No other thread stores these bins.
 #[inline(always)]
 unsafe fn finish<const R: usize>(
     p: &Upchannelise,
     share: &Share,
-    of: [u32; 4],
+    of: Bins,
     mut bins: [Complex<f32>; R],
 ) -> u32 {
-    let [spectrum, input, factor, first] = of;
+    let Bins { spectrum, input, factor, first } = of;
     // SAFETY: the parameters are as declared, and no other thread stores these values.
     unsafe {
         weigh(p, share, of, &mut bins);
@@ -536,8 +612,13 @@ unsafe fn finish<const R: usize>(
 
 /// Stores the `U` bins of a spectrum of a warp's inputs by way of shared memory, 16 bytes at a time: integers of `B` bytes, of
 /// rows of whole 16 bytes. Returns the number of those that were clipped.
+///
+/// # Safety
+/// - All 32 lanes of the warp call it together. The parameters are as [`Upchannelise`] says, the spectrum of the launch.
+/// - `room` is a multiple of 16, the address of `32 U B` bytes of shared memory of the warp alone. All lanes have passed
+///   a barrier since they last read them.
 #[inline(always)]
-unsafe fn stage<const U: usize, const B: u32>(
+unsafe fn stage_values<const U: usize, const B: u32>(
     p: &Upchannelise,
     share: &Share,
     spectrum: u32,
@@ -549,7 +630,8 @@ unsafe fn stage<const U: usize, const B: u32>(
     // SAFETY: the parameters are as declared; room of the warp alone, which waits before others read it.
     unsafe {
         let there = if input < p.inputs { input } else { share.input };
-        weigh(p, share, [spectrum, there, U as u32, 0], &mut bins);
+        let of = Bins { spectrum, input: there, factor: U as u32, first: 0 };
+        weigh(p, share, of, &mut bins);
         let place = room + lane() * B;
         each!(e < U, of 16 {
             let row = subchannel_at(e as u32, U as u32) * INPUTS * B;
@@ -720,8 +802,12 @@ impl Work<'_> {
                     });
                 });
                 if span * R as u32 == p.factor {
-                    clipped +=
-                        finish::<R>(p, self.share, [spectrum, input, p.factor, first], points);
+                    clipped += finish::<R>(
+                        p,
+                        self.share,
+                        Bins { spectrum, input, factor: p.factor, first },
+                        points,
+                    );
                 } else {
                     each!(e < R, of 16 {
                         store_shared_2(address(e), points[e].map(f32::to_bits));

@@ -30,6 +30,8 @@
 //! Bound by memory with 16 inputs, by instructions with 64: 16 times of 64 inputs are 2 KB, which an H200 brings to a
 //! multiprocessor in 109 cycles; its schedulers take some 160 for 64 inputs, `mma` 60 of them and copies 80.
 
+use core::marker::PhantomData;
+
 use crate::{
     abi::correlate::{
         CorrelateFew, FEW_INPUTS, FEW_STAGE_BYTES, FEW_STAGES, FEW_WARPS, few_correlators, mode,
@@ -45,11 +47,15 @@ use crate::{
             store_shared_2, store_shared_4, store_shared_8, store_shared_16, thread, warp_barrier,
         },
         sm_80::{
-            cp_async_4, cp_async_16, cp_async_commit, cp_async_wait, cp_async_whole_16,
-            ldmatrix_x4, ldmatrix_x4_trans, mma_m16n8k32_s8,
+            cp_async_4, cp_async_16, cp_async_whole_16, ldmatrix_x4, ldmatrix_x4_trans,
+            mma_m16n8k32_s8,
         },
     },
-    tile::{divisor, fragment, panel::CHUNK},
+    tile::{
+        divisor, fragment,
+        panel::CHUNK,
+        ring::{self, Shape, Work},
+    },
 };
 
 /// Bytes of time of an input in a stage.
@@ -109,10 +115,12 @@ trait Form {
     /// Four matrices.
     ///
     /// # Safety
-    /// The whole warp calls it; the stage is complete.
+    /// - All 32 lanes of the warp call it together.
+    /// - `address` is the lane's own of a fragment ([`address`](Self::address)) in a stage whose copies have come, and are
+    ///   visible to the warp.
     #[inline(always)]
     unsafe fn load(address: u32) -> [u32; 4] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the warp is whole; each lane's 16 bytes are a chunk of the stage, aligned and complete.
         unsafe { if Self::ROWS { ldmatrix_x4(address) } else { ldmatrix_x4_trans(address) } }
     }
 
@@ -235,13 +243,16 @@ impl Part<'_> {
     /// becomes zero.
     ///
     /// # Safety
-    /// The whole warp calls it; no lane reads the stage any more.
+    /// - All 32 lanes of the warp call it together, with the same arguments.
+    /// - `stage` is the address of one of the ring's stages, which no lane reads any more: all have passed a barrier since.
+    /// - The samples are as [`CorrelateFew`] says, and the part's channels are there.
     #[inline(always)]
     unsafe fn copy_delivered<F: Form>(&self, stage: u32, first: u32) {
         let p = self.p;
         let row = p.inputs * F::BYTES;
         let units = divisor(self.channels * row / divisor(p.unit));
-        let start = p.samples + (self.first_channel * row) as u64;
+        // Added anew for each stage, as registers are scarce.
+        let start = p.samples + (opaque(self.first_channel) * row) as u64;
         // Address of byte `byte` of a time sample.
         let place = |time: u32, byte: u32| {
             let (channel, within) = (byte / divisor(row), byte % divisor(row));
@@ -325,7 +336,9 @@ impl Part<'_> {
     /// zero bytes.
     ///
     /// # Safety
-    /// The conditions of [`copy_delivered`](Self::copy_delivered) hold.
+    /// - All 32 lanes of the warp call it together, with the same arguments.
+    /// - `stage` is the address of one of the ring's stages, which no lane reads any more: all have passed a barrier since.
+    /// - The samples are as [`CorrelateFew`] says, and the part's channels are there.
     #[inline(always)]
     unsafe fn copy_rows<F: Form>(&self, stage: u32, first: u32) {
         const CHUNKS: u32 = STAGE_TIME / CHUNK;
@@ -357,10 +370,12 @@ impl Part<'_> {
     /// Copies stage `stage`, which begins at time `first`.
     ///
     /// # Safety
-    /// The conditions of [`copy_delivered`](Self::copy_delivered) hold.
+    /// - All 32 lanes of the warp call it together, with the same arguments.
+    /// - `stage` is the address of one of the ring's stages, which no lane reads any more: all have passed a barrier since.
+    /// - The samples are as [`CorrelateFew`] says, and the part's channels are there.
     #[inline(always)]
     unsafe fn copy<F: Form>(&self, stage: u32, first: u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are the same.
         unsafe {
             if F::ROWS {
                 self.copy_rows::<F>(stage, first);
@@ -374,7 +389,9 @@ impl Part<'_> {
 /// Adds a stage's products of the channels of a warp, of `FRAGMENTS` fragments of inputs each.
 ///
 /// # Safety
-/// The whole warp calls it; the stage is complete.
+/// - All 32 lanes of the warp call it together, with the same arguments but for `lane_offset`, which is the lane's own
+///   ([`Form::lane_offset`]).
+/// - `stage` is the address of a stage whose copies have come, and are visible to the warp.
 #[inline(always)]
 unsafe fn multiply<F: Form, const FRAGMENTS: usize>(
     sums: &mut [Sums; MOST],
@@ -398,7 +415,7 @@ unsafe fn multiply<F: Form, const FRAGMENTS: usize>(
                 // Loaded for each fragment anew: registers are scarcer.
                 each!(i < FRAGMENTS, of 4 {
                     let f = (channel * FRAGMENTS + i) as u32;
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the warp is whole; a fragment of the stage.
                     b[i] = unsafe {
                         if apart {
                             F::load(F::address(columns, f, q))
@@ -411,7 +428,7 @@ unsafe fn multiply<F: Form, const FRAGMENTS: usize>(
                 each!(i < FRAGMENTS, of 4 {
                     let f = (channel * FRAGMENTS + i) as u32;
                     let a = if apart {
-                        // SAFETY: the caller's promise.
+                        // SAFETY: the warp is whole; a fragment of the stage.
                         unsafe { F::load(F::address(first, f, q)) }
                     } else {
                         let rows = [b[i][0], b[i][2], b[i][1], b[i][3]];
@@ -442,8 +459,10 @@ unsafe fn multiply<F: Form, const FRAGMENTS: usize>(
 /// Writes the sums of a channel. `past` is subtracted from real parts.
 ///
 /// # Safety
-/// The whole warp calls it; `patch` is 16 rows of `16 FRAGMENTS` pairs of its own; with [`mode::STORE`] no other warp
-/// writes the channel.
+/// - All 32 lanes of the warp call it together, with the same arguments but for their `sums`.
+/// - `patch` is a multiple of 8, the address of 16 rows of `16 FRAGMENTS` pairs of words of shared memory of the warp alone.
+/// - `p.visibilities` and `p.row_sums` are as [`CorrelateFew`] says, and `channel` is below `p.channels`. With
+///   [`mode::STORE`] no other warp writes the channel; with [`mode::ADD`] others may add to it.
 #[inline(always)]
 unsafe fn store<F: Form, const FRAGMENTS: usize>(
     p: &CorrelateFew,
@@ -452,14 +471,14 @@ unsafe fn store<F: Form, const FRAGMENTS: usize>(
     past: u32,
     sums: &Sums,
 ) {
-    let lane = opaque(lane());
+    let (lane, adds) = (opaque(lane()), opaque(p.mode) == mode::ADD);
     let columns = 16 * FRAGMENTS as u32;
     let visibilities = p.visibilities + 8 * channel as u64 * triangle::baselines(p.inputs);
     let scaled = |sum: u32| (sum as i32 >> (2 * F::Samples::SCALE)) as u32;
     let put = |address: u64, value: u32| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the sum of a row, of which one lane of the warp has charge.
         unsafe {
-            if p.mode == mode::ADD {
+            if adds {
                 add_global(address, value);
             } else {
                 store_global(address, value);
@@ -492,7 +511,7 @@ unsafe fn store<F: Form, const FRAGMENTS: usize>(
                 // SAFETY: within the patch; a baseline.
                 unsafe {
                     let sum = load_shared_2(patch + 8 * (row * columns + column));
-                    if p.mode == mode::ADD {
+                    if adds {
                         add_global(address, sum[0]);
                         add_global(address + 4, sum[1]);
                     } else {
@@ -516,10 +535,57 @@ unsafe fn store<F: Form, const FRAGMENTS: usize>(
     });
 }
 
+/// A slice of the times of a warp's channels, and its sums.
+struct Slice<'a, F, const FRAGMENTS: usize> {
+    part: &'a Part<'a>,
+    /// Number of stages.
+    stages: u32,
+    /// First time of the stage that is loaded next.
+    next: u32,
+    /// What the lane's address of the first matrices adds to that of a stage.
+    lane_offset: u32,
+    sums: [Sums; MOST],
+    form: PhantomData<F>,
+}
+
+impl<F: Form, const FRAGMENTS: usize> Shape for Slice<'_, F, FRAGMENTS> {
+    const STAGES: u32 = FEW_STAGES;
+    const STAGE_BYTES: u32 = FEW_STAGE_BYTES;
+
+    #[inline(always)]
+    fn barrier() {
+        warp_barrier();
+    }
+}
+
+impl<F: Form, const FRAGMENTS: usize> Work for Slice<'_, F, FRAGMENTS> {
+    #[inline(always)]
+    fn steps(&self) -> u32 {
+        self.stages
+    }
+
+    #[inline(always)]
+    unsafe fn load(&mut self, _: u32, stage: u32) {
+        // SAFETY: the warp is whole, and the stage one of its own, which no lane reads.
+        unsafe { self.part.copy::<F>(self.part.ring + stage, self.next) };
+        self.next += F::TIMES;
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(&mut self, _: u32, stage: u32) {
+        let Part { p, ring, .. } = *self.part;
+        // SAFETY: the warp is whole, and the stage complete.
+        unsafe {
+            multiply::<F, FRAGMENTS>(&mut self.sums, ring + stage, self.lane_offset, p.excess);
+        }
+    }
+}
+
 /// The whole of a warp's work.
 ///
 /// # Safety
-/// The conditions of the kernels hold.
+/// - All 32 lanes of the warp call it together, once, in a launch that keeps the conditions of [`CorrelateFew`].
+/// - Each warp of the block has `FEW_STAGES * FEW_STAGE_BYTES` of dynamic shared memory, all of it free.
 #[inline(always)]
 unsafe fn correlate<F: Form, const FRAGMENTS: usize>(p: &CorrelateFew) {
     let together = (MOST / FRAGMENTS) as u32;
@@ -535,7 +601,7 @@ unsafe fn correlate<F: Form, const FRAGMENTS: usize>(p: &CorrelateFew) {
     let channels = if left < together { left } else { together };
     let part = &Part { p, ring, first_channel, channels, room: 16 * FRAGMENTS as u32 };
 
-    let mut first = slice * p.slice_stages * F::TIMES;
+    let first = slice * p.slice_stages * F::TIMES;
     let end = first + p.slice_stages * F::TIMES;
     let end = if end < p.times { end } else { p.times };
     let empty = Sums {
@@ -543,45 +609,35 @@ unsafe fn correlate<F: Form, const FRAGMENTS: usize>(p: &CorrelateFew) {
         imaginary: [[[[0; 4]; 2]; MOST]; MOST],
         rows: [[0; 2]; MOST],
     };
-    let mut sums = [empty; MOST];
-    let lane_offset = F::lane_offset(lane(), false);
-    let mut stage = part.ring;
-    let last = part.ring + (FEW_STAGES - 1) * FEW_STAGE_BYTES;
-    let after = |stage: u32| if stage == last { part.ring } else { stage + FEW_STAGE_BYTES };
-    // SAFETY: a stage is copied to after all lanes have read it, and read when all have copied their share.
+    let mut slice = Slice::<F, FRAGMENTS> {
+        part,
+        stages: end.saturating_sub(first).div_ceil(F::TIMES),
+        next: first,
+        lane_offset: F::lane_offset(lane(), false),
+        sums: [empty; MOST],
+        form: PhantomData,
+    };
+    // SAFETY: the warp is whole, and its ring its own. Lanes wait for each other before they store to the room of the
+    // ring as a patch; channels below `channels` are the warp's, of these times.
     unsafe {
         // Room that no input takes is multiplied too.
-        let mut at = part.ring + CHUNK * lane();
-        while at < opaque(part.ring + FEW_STAGES * FEW_STAGE_BYTES) {
+        let mut at = ring + CHUNK * lane();
+        while at < opaque(ring + FEW_STAGES * FEW_STAGE_BYTES) {
             store_shared_4(at, [0; 4]);
             at += 32 * CHUNK;
         }
         warp_barrier();
-        const AHEAD: u32 = FEW_STAGES - 1;
-        let (mut next, mut free, mut step) = (first, part.ring, 0);
-        while first < end {
-            if step >= AHEAD {
-                cp_async_wait::<{ AHEAD - 1 }>();
-                warp_barrier();
-            }
-            if next < end {
-                part.copy::<F>(free, next);
-            }
-            cp_async_commit();
-            (next, free) = (next + F::TIMES, after(free));
-            if step >= AHEAD {
-                multiply::<F, FRAGMENTS>(&mut sums, stage, lane_offset, p.excess);
-                (first, stage) = (first + F::TIMES, after(stage));
-            }
-            step += 1;
-        }
+        ring::run(&mut slice);
         // Zero bytes of rows past the last time are -8 - 8i in excess-8. With their conjugates they add 128; that their
         // imaginary parts are zero, the sums of rows see to.
-        let past = if F::ROWS && p.excess != 0 && end == p.times { 128 * (first - end) } else { 0 };
+        let is_last = slice.next >= p.times;
+        let past =
+            if F::ROWS && p.excess != 0 && is_last { 128 * (slice.next - p.times) } else { 0 };
         warp_barrier();
         each!(channel < MOST / FRAGMENTS, of 4 {
             if (channel as u32) < channels {
-                store::<F, FRAGMENTS>(p, first_channel + channel as u32, part.ring, past, &sums[channel]);
+                let sums = &slice.sums[channel];
+                store::<F, FRAGMENTS>(p, first_channel + channel as u32, ring, past, sums);
             }
         });
     }

@@ -33,6 +33,8 @@
 //! multiprocessor, where nothing hides the first copies and the visibilities; four or five stages; copies
 //! at the beginning of a step; fragments four pairs ahead; tiles of 128 x 192, which spill.
 
+use core::marker::PhantomData;
+
 use crate::{
     abi::correlate::{
         Correlate, PATCH_BYTES, PATCH_COLUMNS, STEP_BYTES, TILE_64, TILE_128, Tile,
@@ -45,28 +47,39 @@ use crate::{
     },
     isa::{
         common::{
-            barrier, barrier_apart, block, dynamic_shared, lane, opaque, read_global, shfl,
-            store_global, thread,
+            barrier_apart, block, dynamic_shared, lane, opaque, read_global, shfl, store_global,
+            thread,
         },
         sm_80::{
-            cp_async_16, cp_async_commit, cp_async_wait, cp_async_whole_16, ldmatrix_x4,
-            mma_m16n8k16_f16, mma_m16n8k32_s8, mma_m16n8k64_s4, mma_m16n8k256_b1,
+            cp_async_16, cp_async_commit, cp_async_whole_16, ldmatrix_x4, mma_m16n8k16_f16,
+            mma_m16n8k32_s8, mma_m16n8k64_s4, mma_m16n8k256_b1,
         },
     },
-    tile::{divisor, panel},
+    tile::{
+        divisor, panel,
+        ring::{Ring, Shape, Stages},
+    },
 };
 
 /// Bytes of 16 inputs of a panel.
 const FRAGMENT: u32 = 16 * STEP_BYTES;
-/// The barrier at the end of a step.
+/// The barrier of a block's warps, at the end of a step and behind the last.
 const STEP: u32 = 1;
 /// Chunks of 32 bytes of time of a step, one a fragment.
 const FRAGMENTS: usize = STEP_BYTES as usize / 32;
+/// Pairs of fragments of 8 columns of a tile.
+const PAIRS: usize = 4;
+/// Most fragments of 16 rows of a warp, most chunks that a thread copies of a step, and most pairs of fragments of columns
+/// that are loaded ahead: of the tiles and parts that there are.
+const MOST_ROWS: usize = 2;
+const MOST_COPIES: usize = 12;
+const MOST_AHEAD: usize = 3;
 
 /// A sample type on `mma.sync`.
 trait Multiply: Samples {
-    /// Whether laps of the ring are straight code. Not where a product may be a hundred instructions.
-    const STRAIGHT: bool = true;
+    /// Most fragments of 16 rows of a warp for which laps of the ring are straight code. None where a product may be a
+    /// hundred instructions.
+    const STRAIGHT_ROWS: usize = MOST_ROWS;
     /// Whether sums leave the matrix unit, which truncates them, every two steps at the latest: they are added to
     /// others, rounded to nearest.
     const LEAVE: bool = false;
@@ -89,7 +102,7 @@ impl Multiply for Int8 {
 }
 
 impl<const OFFSET: bool> Multiply for Nibbles<OFFSET> {
-    const STRAIGHT: bool = false;
+    const STRAIGHT_ROWS: usize = 0;
 
     #[inline(always)]
     fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
@@ -98,7 +111,7 @@ impl<const OFFSET: bool> Multiply for Nibbles<OFFSET> {
 }
 
 impl Multiply for Half {
-    const STRAIGHT: bool = false;
+    const STRAIGHT_ROWS: usize = 0;
     const LEAVE: bool = true;
 
     #[inline(always)]
@@ -108,6 +121,9 @@ impl Multiply for Half {
 }
 
 impl Multiply for Bits {
+    // Of more, GPUs that emulate the product have no registers for it (sm_100).
+    const STRAIGHT_ROWS: usize = 1;
+
     #[inline(always)]
     fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
         mma_m16n8k256_b1(d, a, b);
@@ -121,17 +137,63 @@ impl Multiply for Bits {
     }
 }
 
-/// Pairs of fragments of 8 columns of a tile.
-const PAIRS: usize = 4;
+/// A kernel: samples and the tile of a block, and what follows from them.
+trait Correlator {
+    /// The samples.
+    type Samples: Multiply;
+    /// Baselines of a block.
+    const TILE: Tile;
+    /// Fragments of 16 rows of a warp.
+    const ROWS: usize = Self::TILE.warp_rows as usize / 16;
+    /// Chunks of 16 bytes that a thread copies of a step.
+    const COPIES: usize =
+        ((Self::TILE.rows + Self::TILE.columns) / Self::TILE.inputs_at_once()) as usize;
+
+    /// Waits for all warps of the block, each from the code of its part.
+    fn barrier();
+}
+
+/// Columns of a tile that a warp multiplies.
+trait Columns {
+    /// Pairs of fragments of 8 columns.
+    const PAIRS: usize;
+    /// Pairs that are loaded before they are multiplied.
+    const AHEAD: usize;
+    /// Whether imaginary parts of the rows are summed: where the tile lies at the left edge.
+    const SUMS_ROWS: bool;
+    /// Whether laps of the ring are straight code.
+    const LAPS: bool;
+}
+
+/// All columns of a tile that lies right of the left edge: what most warps multiply.
+struct Inner;
+
+impl Columns for Inner {
+    const PAIRS: usize = PAIRS;
+    const AHEAD: usize = 2;
+    const SUMS_ROWS: bool = false;
+    const LAPS: bool = true;
+}
+
+/// The first `OWN` pairs of fragments of columns of a tile, which may lie at the left edge.
+struct Edge<const OWN: usize>;
+
+impl<const OWN: usize> Columns for Edge<OWN> {
+    const PAIRS: usize = OWN;
+    // By whose number pairs can be counted.
+    const AHEAD: usize = if OWN == PAIRS { 2 } else { OWN };
+    const SUMS_ROWS: bool = true;
+    const LAPS: bool = false;
+}
 
 /// Sums of a warp's fragments.
-type Fragments<const ROWS: usize> = [[[[u32; 4]; 2]; PAIRS]; ROWS];
+type Fragments = [[[[u32; 4]; 2]; PAIRS]; MOST_ROWS];
 
 /// Adds one of `sums` to its counterpart in `left`, and clears it.
 #[inline(always)]
-fn take<S: Samples, const ROWS: usize>(
-    sums: &mut Fragments<ROWS>,
-    left: &mut Fragments<ROWS>,
+fn take<S: Samples>(
+    sums: &mut Fragments,
+    left: &mut Fragments,
     (m, pair, half, word): (usize, usize, usize, usize),
 ) {
     let sum = core::mem::take(&mut sums[m][pair][half][word]);
@@ -139,25 +201,26 @@ fn take<S: Samples, const ROWS: usize>(
     *left = S::add(*left, sum);
 }
 
-/// Sums of one warp: `ROWS` fragments of 16 rows by the columns of a tile.
-struct Sums<const ROWS: usize> {
-    real: Fragments<ROWS>,
-    imaginary: Fragments<ROWS>,
+/// Sums of one warp: fragments of 16 rows by the columns of a tile.
+struct Sums {
+    real: Fragments,
+    imaginary: Fragments,
     /// Sums of the imaginary parts of the rows, in every column.
-    rows: [[u32; 4]; ROWS],
+    rows: [[u32; 4]; MOST_ROWS],
 }
 
 /// Origin of the tile of a block.
 #[derive(Clone, Copy)]
 struct TileOrigin {
     channel: u32,
-    /// First inputs of its rows and columns.
+    /// First input of its rows.
     row: u32,
+    /// First input of its columns.
     column: u32,
 }
 
 impl TileOrigin {
-    /// Tile `index` of all channels'.
+    /// Returns tile `index` of those of all channels.
     #[inline(always)]
     fn of(p: &Correlate, shape: Tile, index: u32) -> Self {
         let tiles = divisor(shape.tiles(p.inputs));
@@ -170,21 +233,33 @@ impl TileOrigin {
     }
 }
 
-/// The panels of a block, in the order of its steps of time: of rows, and behind it of columns.
-struct Panels<const COPIES: usize> {
-    shape: Tile,
+/// The panels of a block, in the order of its steps of time: of rows, and behind it of columns. They are the stages of
+/// its ring.
+struct Panels<K> {
     /// Whether the columns are among the rows, whose panel then serves both.
     among: bool,
     /// Addresses of the next chunks of rows, then of columns, that this thread copies.
-    sources: [u64; COPIES],
+    sources: [u64; MOST_COPIES],
+    kernel: PhantomData<K>,
 }
 
-impl<const COPIES: usize> Panels<COPIES> {
+impl<K: Correlator> Shape for Panels<K> {
+    const STAGES: u32 = K::TILE.stages;
+    const STAGE_BYTES: u32 = K::TILE.stage_bytes();
+
     #[inline(always)]
-    fn new(p: &Correlate, shape: Tile, place: TileOrigin) -> Self {
+    fn barrier() {
+        K::barrier();
+    }
+}
+
+impl<K: Correlator> Panels<K> {
+    /// Returns the panels of the first step.
+    #[inline(always)]
+    fn new(p: &Correlate, place: TileOrigin) -> Self {
         let among = place.column >= place.row;
-        let mut panels = Self { shape, among, sources: [0; COPIES] };
-        for copy in 0..COPIES {
+        let mut panels = Self { among, sources: [0; MOST_COPIES], kernel: PhantomData };
+        for copy in 0..K::COPIES {
             panels.sources[copy] = panels.source(p, &place, thread(), copy as u32);
         }
         panels
@@ -193,9 +268,9 @@ impl<const COPIES: usize> Panels<COPIES> {
     /// Address of a thread's chunk `copy` in the first step.
     #[inline(always)]
     fn source(&self, p: &Correlate, place: &TileOrigin, thread: u32, copy: u32) -> u64 {
-        let first = copy * self.shape.inputs_at_once();
+        let first = copy * K::TILE.inputs_at_once();
         let input = thread / panel::CHUNKS
-            + match first.checked_sub(self.shape.rows) {
+            + match first.checked_sub(K::TILE.rows) {
                 None => place.row + first,
                 Some(column) => place.column + column,
             };
@@ -208,36 +283,35 @@ impl<const COPIES: usize> Panels<COPIES> {
     /// Whether chunk `copy` is one of columns that are among the rows.
     #[inline(always)]
     fn spared(&self, copy: u32) -> bool {
-        self.among && copy * self.shape.inputs_at_once() >= self.shape.rows
+        self.among && copy * K::TILE.inputs_at_once() >= K::TILE.rows
     }
 
-    /// Address of a thread's chunk `copy` in the first slot.
+    /// Address of a thread's chunk `copy` in the first stage.
     #[inline(always)]
     fn to(&self, thread: u32, copy: u32) -> u32 {
         // A multiple of eight inputs further, chunks lie at the same places.
         let own = panel::offset(thread / panel::CHUNKS, thread % panel::CHUNKS);
-        dynamic_shared() + own + copy * self.shape.inputs_at_once() * STEP_BYTES
+        dynamic_shared() + own + copy * K::TILE.inputs_at_once() * STEP_BYTES
     }
 
-    /// Starts copying chunks of the step `steps` after the next, which is whole, into `slot`: of `parts` parts
-    /// of them part `part`.
+    /// Starts copying part `part` of `parts` of the chunks of a whole step, `steps` steps after the next, to `stage`.
     ///
     /// # Safety
-    /// - All threads of the block call it, for the same `slot` and step, with all parts `0..parts` in some order;
+    /// - All threads of the block call it, for the same `stage` and step, with all parts `0..parts` in some order;
     ///   `part < parts`.
-    /// - `slot` is a multiple of the bytes of a stage, inside the ring. All warps have passed the barrier behind
-    ///   their last reads of it ([`end_step`]).
+    /// - `stage` is that of a step of the ring. All warps have passed the barrier behind their last reads of it
+    ///   ([`Ring::wait`]).
     /// - The step is whole: the samples have 128 bytes more in each row from the sources on, `steps` steps further. A
     ///   launch keeps them constant and 16-byte aligned ([`Correlate`]).
     #[inline(always)]
-    unsafe fn copy_part(&self, slot: u32, steps: u32, part: usize, parts: usize) {
-        let slot = opaque(slot);
-        each!(copy < COPIES, {
+    unsafe fn load_part(&self, stage: u32, steps: u32, part: usize, parts: usize) {
+        let stage = opaque(stage);
+        each!(copy < K::COPIES, {
             if copy % parts == part && !self.spared(copy as u32) {
                 let from = self.sources[copy] + (steps * STEP_BYTES) as u64;
-                // SAFETY: 16 aligned bytes of the slot, which are free and this thread's alone; they come from the
+                // SAFETY: 16 aligned bytes of the stage, which are free and this thread's alone; they come from the
                 // row of an input that exists, and the step ends within the row.
-                unsafe { cp_async_whole_16(self.to(thread(), copy as u32) + slot, from) };
+                unsafe { cp_async_whole_16(self.to(thread(), copy as u32) + stage, from) };
             }
         });
     }
@@ -245,65 +319,65 @@ impl<const COPIES: usize> Panels<COPIES> {
     /// Advances by `steps`.
     #[inline(always)]
     fn advance(&mut self, steps: u32) {
-        for source in &mut self.sources {
+        for source in &mut self.sources[..K::COPIES] {
             // Addresses that rustc cannot foresee stay where they are: it would keep each of them twice.
             *source += opaque(steps * STEP_BYTES) as u64;
         }
     }
 
-    /// Starts copying all chunks of a step, if there is such a step. What lies beyond the last time becomes
-    /// zero. Takes its time, and no registers otherwise.
+    /// Starts copying all chunks of a step, if there is such a step. Bytes beyond the last time become zero. Takes its
+    /// time, and no registers otherwise.
     ///
     /// # Safety
-    /// - All threads of the block call it, for the same `step` and `slot`.
-    /// - `slot` is a multiple of the bytes of a stage, inside the ring. All warps have passed the barrier behind
-    ///   their last reads of it ([`end_step`]).
+    /// - All threads of the block call it, for the same `step` and `stage`.
+    /// - `stage` is that of a step of the ring. All warps have passed the barrier behind their last reads of it
+    ///   ([`Ring::wait`]).
     /// - A launch keeps the samples constant and 16-byte aligned, `row_bytes` of each row ([`Correlate`]).
     #[inline(always)]
-    unsafe fn copy_end(&self, p: &Correlate, step: u32, slot: u32) {
+    unsafe fn load_end(&self, p: &Correlate, step: u32, stage: u32) {
         let byte = step * STEP_BYTES;
         if byte >= p.row_bytes {
             return;
         }
         let p = &Correlate { inputs: opaque(p.inputs), ..*p };
-        let (place, thread) = (TileOrigin::of(p, self.shape, opaque(block())), opaque(thread()));
+        let (place, thread) = (TileOrigin::of(p, K::TILE, opaque(block())), opaque(thread()));
         let left = p.row_bytes.saturating_sub(byte + thread % panel::CHUNKS * panel::CHUNK);
         let bytes = if left < panel::CHUNK { left } else { panel::CHUNK };
         let mut copy = opaque(0);
-        while copy < opaque(COPIES as u32) && !self.spared(copy) {
+        while copy < opaque(K::COPIES as u32) && !self.spared(copy) {
             // A copy of zero bytes still needs an address inside the samples.
             let from = match bytes {
                 0 => p.samples,
                 _ => self.source(p, &place, thread, copy) + byte as u64,
             };
-            // SAFETY: 16 aligned bytes of the slot, which are free and this thread's alone; `bytes` ends with the row
+            // SAFETY: 16 aligned bytes of the stage, which are free and this thread's alone; `bytes` ends with the row
             // of an input that exists, and where it is zero the address is that of the samples.
-            unsafe { cp_async_16(self.to(thread, copy) + slot, from, bytes) };
+            unsafe { cp_async_16(self.to(thread, copy) + stage, from, bytes) };
             copy += 1;
         }
     }
 
-    /// Starts copying the steps before the last of `STAGES`.
+    /// Starts copying the steps before the last stage's.
     ///
     /// # Safety
-    /// - All threads of the block call it, at the beginning of the kernel: nobody has read the slots yet.
-    /// - The ring has `STAGES` slots, and the sources are those of the first step ([`Panels::new`]).
+    /// - All threads of the block call it, at the beginning of the kernel: nobody has read the stages yet.
+    /// - The sources are those of the first step ([`Panels::new`]).
     /// - A launch keeps the samples constant and 16-byte aligned, `row_bytes` of each row ([`Correlate`]).
     #[inline(always)]
-    unsafe fn start<const STAGES: usize>(&mut self, p: &Correlate) {
-        let ahead = STAGES as u32 - 1;
-        // SAFETY: the slots were never read, each step has its own, and steps are copied as whole ones only where the
+    unsafe fn start(&mut self, p: &Correlate) {
+        let ahead = Ring::<Self>::AHEAD;
+        // SAFETY: the stages were never read, each step has its own, and steps are copied as whole ones only where the
         // row has all of them.
         unsafe {
             if p.row_bytes >= ahead * STEP_BYTES {
-                each!(step < STAGES - 1, {
-                    self.copy_part(step as u32 * self.shape.stage_bytes(), step as u32, 0, 1);
+                each!(step < ahead as usize, of 4 {
+                    self.load_part(Ring::<Self>::of_lap(step as u32).now, step as u32, 0, 1);
                     cp_async_commit();
                 });
             } else {
                 let mut step = 0;
                 while step < opaque(ahead) {
-                    self.copy_end(p, step, step * self.shape.stage_bytes());
+                    self.load_end(p, step, step * Self::STAGE_BYTES);
                     cp_async_commit();
                     step += 1;
                 }
@@ -313,88 +387,94 @@ impl<const COPIES: usize> Panels<COPIES> {
     }
 }
 
-/// The steps of a block, and the ring of slots that they lie in.
-struct Steps {
-    all: u32,
-    /// Slots that are multiplied while another whole one is copied.
-    whole: u32,
-    /// Bytes of a slot, and of all slots.
-    stage: u32,
-    ring: u32,
-}
+/// Part of a block's work that a warp does with each step.
+trait Part<K: Correlator> {
+    /// Whether laps of the ring are straight code.
+    const LAPS: bool;
 
-impl Steps {
+    /// Multiplies the step in `stages.now`, and loads what the step in `stages.next` begins with. `load(part, parts)`
+    /// is called for every part `0..parts`, between the products, to copy it of a later step.
+    ///
+    /// # Safety
+    /// - All 32 lanes of the warp call it together; each other warp of the block takes the same step with its own part,
+    ///   and passes its barrier.
+    /// - `stages.now` holds a step that was waited for; the part's fragments are the first of it.
+    /// - The step in `stages.next` is the next to be waited for ([`Ring::wait`]), or `next` is `now`: its fragments are
+    ///   loaded behind that.
+    /// - `load` writes nothing to `stages.now` or `stages.next`.
+    unsafe fn step(&mut self, stages: Stages, load: impl FnMut(usize, usize));
+
+    /// Has the sums leave the matrix unit, if they do.
+    fn leave(&mut self);
+
+    /// Takes all steps: loads, waits, and multiplies.
+    ///
+    /// # Safety
+    /// - All lanes of the warp call it, while the block's other warps call it: each passes the same barriers.
+    /// - [`Panels::start`] was called by the whole block with the same `p`; the first step was waited for ([`Ring::wait`]),
+    ///   and the part's fragments are the first of it.
     #[inline(always)]
-    fn new<const STAGES: usize>(p: &Correlate, shape: Tile) -> Self {
-        Self {
-            all: p.row_bytes.div_ceil(STEP_BYTES),
-            whole: (p.row_bytes / STEP_BYTES).saturating_sub(STAGES as u32 - 1),
-            stage: shape.stage_bytes(),
-            ring: shape.shared_bytes(),
-        }
-    }
-
-    /// The slot after `slot`.
-    #[inline(always)]
-    fn after(&self, slot: u32) -> u32 {
-        if slot + self.stage == self.ring { 0 } else { slot + self.stage }
-    }
-
-    /// The slot before `slot`, which is free.
-    #[inline(always)]
-    fn before(&self, slot: u32) -> u32 {
-        if slot == 0 { self.ring - self.stage } else { slot - self.stage }
-    }
-}
-
-/// All have read the step: its slot is free, and the next one full.
-///
-/// All warps of the block call it together, each from the code of its part.
-#[inline(always)]
-fn end_step<const THREADS: u32, const PENDING: u32>() {
-    cp_async_commit();
-    cp_async_wait::<PENDING>();
-    barrier_apart::<THREADS>(STEP);
-}
-
-/// All steps of a warp that has no baselines: it only copies.
-///
-/// # Safety
-/// - All lanes of the warp call it, while the block's other warps call it or [`Part::correlate`]: each passes the
-///   same barriers.
-/// - [`Panels::start`] was called by the whole block with the same `p` and `STAGES`, and its first step waited for.
-/// - `THREADS` is the number of threads of the block, and `PENDING` is `STAGES - 2`.
-#[inline(always)]
-unsafe fn attend<
-    const COPIES: usize,
-    const STAGES: usize,
-    const THREADS: u32,
-    const PENDING: u32,
->(
-    p: &Correlate,
-    panels: &mut Panels<COPIES>,
-) {
-    let steps = Steps::new::<STAGES>(p, panels.shape);
-    let (mut step, mut slot) = (0, 0);
-    // SAFETY: the slot before the one that is multiplied was read in the step before, at whose end all warps passed
-    // the barrier. Whole steps are copied as such only while there are.
-    unsafe {
-        while step < steps.all {
-            if step < steps.whole {
-                panels.copy_part(steps.before(slot), 0, 0, 1);
-                panels.advance(1);
-            } else {
-                panels.copy_end(p, step + STAGES as u32 - 1, steps.before(slot));
+    unsafe fn run(&mut self, p: &Correlate, panels: &mut Panels<K>) {
+        let stages = K::TILE.stages;
+        let steps = p.row_bytes.div_ceil(STEP_BYTES);
+        // Steps that are multiplied while another whole one is copied.
+        let whole = (p.row_bytes / STEP_BYTES).saturating_sub(Ring::<Panels<K>>::AHEAD);
+        let mut ring = Ring::<Panels<K>>::START;
+        // SAFETY: all warps take the same steps, whose barriers stand between the reads of a stage and the next copy
+        // to it, and between a copy that was waited for and its reads. `step < whole` is where the copied step is
+        // whole.
+        unsafe {
+            while Self::LAPS && ring.step + stages <= whole {
+                each!(index < stages as usize, of 4 {
+                    let stages = Ring::<Panels<K>>::of_lap(index as u32);
+                    self.step(stages, |part, parts| {
+                        panels.load_part(stages.free, index as u32, part, parts);
+                    });
+                });
+                panels.advance(stages);
+                ring.step += stages;
             }
-            end_step::<THREADS, PENDING>();
-            slot = steps.after(slot);
-            step += 1;
+            while ring.step < whole {
+                let stages = ring.stages();
+                self.step(stages, |part, parts| panels.load_part(stages.free, 0, part, parts));
+                panels.advance(1);
+                ring.advance();
+                if ring.step % 2 == 0 {
+                    self.leave();
+                }
+            }
+            while ring.step < steps {
+                let Stages { now, next, free } = ring.stages();
+                panels.load_end(p, ring.ahead(), free);
+                // After the last step, any stage will do.
+                let next = if ring.step + 1 < steps { next } else { now };
+                self.step(Stages { now, next, free }, |_, _| ());
+                self.leave();
+                ring.advance();
+            }
         }
     }
-    barrier_apart::<THREADS>(STEP);
 }
 
-/// Addresses from which a warp's lanes load the fragments of the first slot, chunk by chunk.
+/// Part of a warp that has no baselines: it only copies.
+struct Idle;
+
+impl<K: Correlator> Part<K> for Idle {
+    const LAPS: bool = false;
+
+    #[inline(always)]
+    unsafe fn step(&mut self, _stages: Stages, mut load: impl FnMut(usize, usize)) {
+        load(0, 1);
+        cp_async_commit();
+        // SAFETY: the block's other warps wait for the same step; this one reads no stage.
+        unsafe { Ring::<Panels<K>>::wait() };
+    }
+
+    #[inline(always)]
+    fn leave(&mut self) {}
+}
+
+/// Addresses from which a warp's lanes load the fragments of the first stage, chunk by chunk.
 #[derive(Clone, Copy)]
 struct Addresses {
     rows: [u32; FRAGMENTS],
@@ -402,7 +482,7 @@ struct Addresses {
 }
 
 impl Addresses {
-    /// Addresses of rows and columns from inputs `row` and `column` of the slot on.
+    /// Returns addresses of rows and columns from inputs `row` and `column` of the stage on.
     #[inline(always)]
     fn new(row: u32, column: u32) -> Self {
         let row = panel::ldmatrix_address(dynamic_shared(), row, 0);
@@ -416,254 +496,201 @@ impl Addresses {
         addresses
     }
 
-    /// The rows' fragments.
+    /// Loads the rows' fragments.
     ///
     /// # Safety
-    /// - All 32 lanes of the warp call it together, with the same `slot` and `chunk`.
-    /// - `slot` is a multiple of the bytes of a stage, inside the ring; `self` points at `16 ROWS` rows of its
-    ///   panels.
-    /// - Its step was waited for by all threads, which passed a barrier since, and is not copied to before the next.
+    /// - All 32 lanes of the warp call it together, with the same `stage` and `chunk`.
+    /// - `stage` is that of a step of the ring; `self` points at `16 K::ROWS` rows of its panels.
+    /// - Its step was waited for ([`Ring::wait`]), and is not copied to before the next wait.
     #[inline(always)]
-    unsafe fn load_rows<S: Multiply, const ROWS: usize>(
-        &self,
-        slot: u32,
-        chunk: usize,
-    ) -> [[u32; 4]; ROWS] {
-        let mut rows = [[0; 4]; ROWS];
-        each!(m < ROWS, {
-            let at = opaque(self.rows[chunk]) + slot + m as u32 * FRAGMENT;
+    unsafe fn load_rows<K: Correlator>(&self, stage: u32, chunk: usize) -> [[u32; 4]; MOST_ROWS] {
+        let mut rows = [[0; 4]; MOST_ROWS];
+        each!(m < K::ROWS, of 2 {
+            let at = opaque(self.rows[chunk]) + stage + m as u32 * FRAGMENT;
             // SAFETY: the warp is whole; its 16-byte rows are swizzled chunks of the panel, aligned and complete.
-            rows[m] = unsafe { map!(ldmatrix_x4(at), of 4, S::value) };
+            rows[m] = unsafe { map!(ldmatrix_x4(at), of 4, K::Samples::value) };
         });
         rows
     }
 
-    /// Two fragments of columns.
+    /// Loads two fragments of columns.
     ///
     /// # Safety
-    /// - All 32 lanes of the warp call it together, with the same `slot`, `chunk` and `pair`.
-    /// - `slot` is a multiple of the bytes of a stage, inside the ring; `self` points at `16 (pair + 1)` columns of
-    ///   its panels or more.
-    /// - Its step was waited for by all threads, which passed a barrier since, and is not copied to before the next.
+    /// - All 32 lanes of the warp call it together, with the same `stage`, `chunk` and `pair`.
+    /// - `stage` is that of a step of the ring; `self` points at `16 (pair + 1)` columns of its panels or more.
+    /// - Its step was waited for ([`Ring::wait`]), and is not copied to before the next wait.
     #[inline(always)]
-    unsafe fn load_columns<S: Multiply>(&self, slot: u32, chunk: usize, pair: usize) -> [u32; 4] {
-        let at = opaque(self.columns[chunk]) + slot + pair as u32 * FRAGMENT;
+    unsafe fn load_columns<S: Multiply>(&self, stage: u32, chunk: usize, pair: usize) -> [u32; 4] {
+        let at = opaque(self.columns[chunk]) + stage + pair as u32 * FRAGMENT;
         // SAFETY: the warp is whole; its 16-byte rows are swizzled chunks of the panel, aligned and complete.
         unsafe { map!(ldmatrix_x4(at), of 4, S::value) }
     }
 }
 
-/// Part of a tile that a warp multiplies: its rows by its `OWN` pairs of fragments of columns, which are loaded
-/// `AHEAD` pairs before.
-struct Part<const ROWS: usize, const OWN: usize, const AHEAD: usize> {
-    sums: Sums<ROWS>,
+/// Part of a warp that has baselines: its rows by columns `C` of the tile.
+struct Products<K, C> {
+    sums: Sums,
     /// Sums that have left the matrix unit, if sums leave it.
-    left: Sums<ROWS>,
+    left: Sums,
     addresses: Addresses,
     /// Fragments that are multiplied next.
-    rows: [[u32; 4]; ROWS],
-    columns: [[u32; 4]; AHEAD],
+    rows: [[u32; 4]; MOST_ROWS],
+    columns: [[u32; 4]; MOST_AHEAD],
+    kernel: PhantomData<(K, C)>,
 }
 
-impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AHEAD> {
-    /// Adds the products of row fragment `m` and its rotation with a pair of columns.
-    #[inline(always)]
-    fn add<S: Multiply>(
-        &mut self,
-        m: usize,
-        a: [u32; 4],
-        rotated: [u32; 4],
-        pair: usize,
-        b: [u32; 4],
-    ) {
-        let halves = [[b[0], b[1]], [b[2], b[3]]];
-        for half in 0..2 {
-            S::multiply(&mut self.sums.real[m][pair][half], a, halves[half]);
-        }
-        for half in 0..2 {
-            S::multiply_rotated(&mut self.sums.imaginary[m][pair][half], rotated, halves[half]);
-        }
-    }
-
-    /// Has the sums leave the matrix unit, if they do.
-    #[inline(always)]
-    fn leave<S: Multiply>(&mut self) {
-        if S::LEAVE {
-            let (sums, left) = (&mut self.sums, &mut self.left);
-            each!(m < ROWS, {
-                each!(pair < OWN, {
-                    for half in 0..2 {
-                        for word in 0..4 {
-                            let place = (m, pair, half, word);
-                            take::<S, ROWS>(&mut sums.real, &mut left.real, place);
-                            take::<S, ROWS>(&mut sums.imaginary, &mut left.imaginary, place);
-                        }
-                    }
-                });
-            });
-        }
-    }
-
-    /// Multiplies the step in `slot`, and loads what the step in `next_slot` begins with. `copy(chunk)` is
-    /// called for each chunk.
+impl<K: Correlator, C: Columns> Products<K, C> {
+    /// Loads what the first step begins with.
     ///
     /// # Safety
-    /// - All 32 lanes of the warp call it together; each other warp of the block takes the same step here or in
-    ///   [`attend`], and passes its barrier.
-    /// - `slot` holds a step that was waited for; the part's fragments are the first of it.
-    /// - The step in `next_slot` was copied as group `PENDING` before the last that is committed here, or `next_slot`
-    ///   is `slot`: its fragments are loaded after [`end_step`] has waited for it.
-    /// - `copy` writes nothing to `slot` or `next_slot`.
+    /// - All 32 lanes of the warp call it together.
+    /// - [`Panels::start`] was called by the whole block with the same `p`, and its first step waited for ([`Ring::wait`]).
     #[inline(always)]
-    unsafe fn step<S: Multiply, const SUMMING: bool, const THREADS: u32, const PENDING: u32>(
-        &mut self,
-        slot: u32,
-        next_slot: u32,
-        mut copy: impl FnMut(usize),
-    ) {
-        // SAFETY: fragments of `slot` are loaded before the barrier at its end, those of `next_slot` after it: the
-        // last rows, and the columns for which `pair + AHEAD >= OWN`, follow `end_step`.
-        unsafe {
-            each!(chunk < FRAGMENTS, {
-                let last = chunk == FRAGMENTS - 1;
-                let next = if last { (next_slot, 0) } else { (slot, chunk + 1) };
-                copy(chunk);
-                let a = self.rows;
-                let rotated = map!(a, of ROWS, |words: [u32; 4]| map!(words, of 4, S::rotate_row));
-                if S::SUMS && SUMMING {
-                    each!(m < ROWS, {
-                        S::multiply(&mut self.sums.rows[m], a[m], [S::IMAGINARY; 2]);
-                    });
-                }
-                each!(pair < OWN, {
-                    if pair + AHEAD == OWN {
-                        if last {
-                            end_step::<THREADS, PENDING>();
-                        }
-                        self.rows = self.addresses.load_rows::<S, ROWS>(next.0, next.1);
-                    }
-                    let b = self.columns[pair % AHEAD];
-                    self.columns[pair % AHEAD] = if pair + AHEAD < OWN {
-                        self.addresses.load_columns::<S>(slot, chunk, pair + AHEAD)
-                    } else {
-                        self.addresses.load_columns::<S>(next.0, next.1, pair + AHEAD - OWN)
-                    };
-                    each!(m < ROWS, {
-                        self.add::<S>(m, a[m], rotated[m], pair, b);
-                    });
-                });
-            });
-        }
-    }
-
-    /// The sums of all steps, which are multiplied in laps of the ring if `RING`, as far as they are whole.
-    ///
-    /// # Safety
-    /// - All lanes of the warp call it, while the block's other warps call it or [`attend`]: each passes the same
-    ///   barriers.
-    /// - [`Panels::start`] was called by the whole block with the same `p` and `STAGES`; its first step was waited
-    ///   for, and a barrier passed since.
-    /// - `THREADS` is the number of threads of the block, `PENDING` is `STAGES - 2`, and `COPIES` are the chunks that
-    ///   a thread copies of a step.
-    #[inline(always)]
-    unsafe fn correlate<
-        S: Multiply,
-        const COPIES: usize,
-        const SUMMING: bool,
-        const RING: bool,
-        const STAGES: usize,
-        const THREADS: u32,
-        const PENDING: u32,
-    >(
-        p: &Correlate,
-        tile: &Warp,
-        panels: &mut Panels<COPIES>,
-    ) -> Sums<ROWS> {
-        let steps = Steps::new::<STAGES>(p, panels.shape);
+    unsafe fn new(p: &Correlate, tile: &Warp, panels: &Panels<K>) -> Self {
         let past = p.row_bytes.wrapping_neg() % STEP_BYTES;
         let addresses = Addresses::new(
             tile.row - tile.place.row,
-            if panels.among { tile.place.column - tile.place.row } else { panels.shape.rows },
+            if panels.among { tile.place.column - tile.place.row } else { K::TILE.rows },
         );
-        // SAFETY: all warps take the same steps, whose barriers stand between the reads of a slot and the next copy
-        // to it, and between a copy that was waited for and its reads. `step < whole` is where the copied step is
-        // whole.
+        let mut columns = [[0; 4]; MOST_AHEAD];
+        // SAFETY: the first step is in the first stage, and is not copied to before the next wait.
         unsafe {
-            let mut columns = [[0; 4]; AHEAD];
-            for pair in 0..AHEAD {
-                columns[pair] = addresses.load_columns::<S>(0, 0, pair);
+            for pair in 0..C::AHEAD {
+                columns[pair] = addresses.load_columns::<K::Samples>(0, 0, pair);
             }
-            let mut part = Self {
-                sums: Sums::new(S::start(past)),
+            Self {
+                sums: Sums::new(K::Samples::start(past)),
                 left: Sums::new(0),
-                rows: addresses.load_rows::<S, ROWS>(0, 0),
+                rows: addresses.load_rows::<K>(0, 0),
                 addresses,
                 columns,
-            };
-            let Steps { all, whole, stage, .. } = steps;
-            let (mut step, mut slot) = (0, 0);
-            while RING && S::STRAIGHT && step + STAGES as u32 <= whole {
-                each!(index < STAGES, {
-                    let slot = |after: usize| ((index + after) % STAGES) as u32 * stage;
-                    part.step::<S, SUMMING, THREADS, PENDING>(slot(0), slot(1), |chunk| {
-                        panels.copy_part(slot(STAGES - 1), index as u32, chunk, FRAGMENTS);
-                    });
-                });
-                panels.advance(STAGES as u32);
-                step += STAGES as u32;
+                kernel: PhantomData,
             }
-            while step < whole {
-                let next = steps.after(slot);
-                let free = steps.before(slot);
-                part.step::<S, SUMMING, THREADS, PENDING>(slot, next, |chunk| {
-                    panels.copy_part(free, 0, chunk, FRAGMENTS);
-                });
-                panels.advance(1);
-                slot = next;
-                step += 1;
-                if step % 2 == 0 {
-                    part.leave::<S>();
-                }
-            }
-            while step < all {
-                panels.copy_end(p, step + STAGES as u32 - 1, steps.before(slot));
-                // After the last step, any slot will do.
-                let next = if step + 1 < all { steps.after(slot) } else { slot };
-                part.step::<S, SUMMING, THREADS, PENDING>(slot, next, |_| ());
-                part.leave::<S>();
-                slot = next;
-                step += 1;
-            }
-            if S::LEAVE { part.left } else { part.sums }
+        }
+    }
+
+    /// Multiplies all steps, and returns the sums.
+    ///
+    /// # Safety
+    /// - All lanes of the warp call it, while the block's other warps take the same steps with parts of their own.
+    /// - [`Panels::start`] was called by the whole block with the same `p`, and its first step waited for ([`Ring::wait`]).
+    #[inline(always)]
+    unsafe fn of(p: &Correlate, tile: &Warp, panels: &mut Panels<K>) -> Sums {
+        // SAFETY: the conditions are the same.
+        unsafe {
+            let mut part = Self::new(p, tile, panels);
+            part.run(p, panels);
+            if K::Samples::LEAVE { part.left } else { part.sums }
+        }
+    }
+
+    /// Adds the products of row fragment `m` and its rotation with a pair of columns.
+    #[inline(always)]
+    fn add(&mut self, m: usize, a: [u32; 4], rotated: [u32; 4], pair: usize, b: [u32; 4]) {
+        let halves = [[b[0], b[1]], [b[2], b[3]]];
+        for half in 0..2 {
+            K::Samples::multiply(&mut self.sums.real[m][pair][half], a, halves[half]);
+        }
+        for half in 0..2 {
+            let sum = &mut self.sums.imaginary[m][pair][half];
+            K::Samples::multiply_rotated(sum, rotated, halves[half]);
         }
     }
 }
 
-impl<const ROWS: usize> Sums<ROWS> {
+impl<K: Correlator, C: Columns> Part<K> for Products<K, C> {
+    const LAPS: bool = C::LAPS && K::ROWS <= K::Samples::STRAIGHT_ROWS;
+
+    #[inline(always)]
+    unsafe fn step(
+        &mut self,
+        Stages { now, next, .. }: Stages,
+        mut load: impl FnMut(usize, usize),
+    ) {
+        // SAFETY: fragments of `now` are loaded before the wait at its end, those of `next` after it: the last rows,
+        // and the columns for which `pair + AHEAD >= PAIRS`, follow the wait.
+        unsafe {
+            each!(chunk < FRAGMENTS, of 4 {
+                let last = chunk == FRAGMENTS - 1;
+                let (next, next_chunk) = if last { (next, 0) } else { (now, chunk + 1) };
+                load(chunk, FRAGMENTS);
+                let a = self.rows;
+                let mut rotated = [[0; 4]; MOST_ROWS];
+                each!(m < K::ROWS, of 2 {
+                    rotated[m] = map!(a[m], of 4, K::Samples::rotate_row);
+                });
+                if K::Samples::SUMS && C::SUMS_ROWS {
+                    each!(m < K::ROWS, of 2 {
+                        K::Samples::multiply(&mut self.sums.rows[m], a[m], [K::Samples::IMAGINARY; 2]);
+                    });
+                }
+                each!(pair < C::PAIRS, of 4 {
+                    if pair + C::AHEAD == C::PAIRS {
+                        if last {
+                            cp_async_commit();
+                            Ring::<Panels<K>>::wait();
+                        }
+                        self.rows = self.addresses.load_rows::<K>(next, next_chunk);
+                    }
+                    let b = self.columns[pair % C::AHEAD];
+                    let later = pair + C::AHEAD;
+                    self.columns[pair % C::AHEAD] = if later < C::PAIRS {
+                        self.addresses.load_columns::<K::Samples>(now, chunk, later)
+                    } else {
+                        self.addresses.load_columns::<K::Samples>(next, next_chunk, later - C::PAIRS)
+                    };
+                    each!(m < K::ROWS, of 2 {
+                        self.add(m, a[m], rotated[m], pair, b);
+                    });
+                });
+            });
+        }
+    }
+
+    #[inline(always)]
+    fn leave(&mut self) {
+        if K::Samples::LEAVE {
+            let (sums, left) = (&mut self.sums, &mut self.left);
+            each!(m < K::ROWS, of 2 {
+                each!(pair < C::PAIRS, of 4 {
+                    for half in 0..2 {
+                        for word in 0..4 {
+                            let place = (m, pair, half, word);
+                            take::<K::Samples>(&mut sums.real, &mut left.real, place);
+                            take::<K::Samples>(&mut sums.imaginary, &mut left.imaginary, place);
+                        }
+                    }
+                });
+            });
+        }
+    }
+}
+
+impl Sums {
     /// Returns sums of zero, except that the real parts start from `real`.
     #[inline(always)]
     fn new(real: u32) -> Self {
         Self {
-            real: [[[[real; 4]; 2]; PAIRS]; ROWS],
-            imaginary: [[[[0; 4]; 2]; PAIRS]; ROWS],
-            rows: [[0; 4]; ROWS],
+            real: [[[[real; 4]; 2]; PAIRS]; MOST_ROWS],
+            imaginary: [[[[0; 4]; 2]; PAIRS]; MOST_ROWS],
+            rows: [[0; 4]; MOST_ROWS],
         }
     }
 
     /// Writes the sums to the visibilities.
     ///
     /// # Safety
-    /// - All threads of the block that have sums call it, each with the rest of its warp; the others are in
-    ///   [`attend`], and pass the same barrier at its end. The block reads its panels no more behind it.
+    /// - All threads of the block that have sums call it, each with the rest of its warp; the others pass the same
+    ///   barrier ([`Correlator::barrier`]). The block reads its panels no more behind it.
     /// - `tile` is the warp's own, and its shared memory has a patch of [`PATCH_BYTES`] for each warp.
     /// - No other warp of the launch writes these baselines; a launch has room for all of them at `visibilities`.
     #[inline(always)]
-    unsafe fn store<S: Multiply, const THREADS: u32>(&self, p: &Correlate, tile: &Warp) {
+    unsafe fn store<K: Correlator>(&self, p: &Correlate, tile: &Warp) {
         let TileOrigin { channel, column, .. } = tile.place;
         let visibilities = p.visibilities + 8 * channel as u64 * triangle::baselines(p.inputs);
         let patch = dynamic_shared() + thread() / 32 * PATCH_BYTES;
-        barrier_apart::<THREADS>(STEP);
-        each!(m < ROWS, {
+        K::barrier();
+        each!(m < K::ROWS, of 2 {
             let row = tile.row + 16 * m as u32;
             let corner = Corner { visibilities, inputs: p.inputs, mode: p.mode, row, column };
             let (real, imaginary) = (&self.real[m], &self.imaginary[m]);
@@ -674,7 +701,7 @@ impl<const ROWS: usize> Sums<ROWS> {
             // SAFETY: nobody reads the panels after the barrier, and no copy is under way; the warp's
             // patch and baselines are its own.
             unsafe {
-                let add = |address, sum| S::add_global(address, sum);
+                let add = |address, sum| K::Samples::add_global(address, sum);
                 patch::store::<{ 16 * PAIRS }>(&corner, patch, value, add);
             }
         });
@@ -688,10 +715,10 @@ impl<const ROWS: usize> Sums<ROWS> {
     ///   [`mode::ADD`].
     /// - No other warp of the launch writes the sums of these rows: the tile is the one at the left edge.
     #[inline(always)]
-    unsafe fn store_row_sums(&self, p: &Correlate, tile: &Warp) {
+    unsafe fn store_row_sums<K: Correlator>(&self, p: &Correlate, tile: &Warp) {
         let lane = opaque(lane());
         let sums = p.row_sums + 4 * (tile.place.channel as u64 * p.inputs as u64);
-        for half in 0..2 * ROWS {
+        for half in 0..2 * K::ROWS {
             let row = tile.row + 8 * half as u32 + lane / 4;
             let mut sum = self.rows[half / 2][half % 2 * 2];
             if row < p.inputs && lane.is_multiple_of(4) {
@@ -730,66 +757,45 @@ impl Warp {
 /// The whole of a block's work.
 ///
 /// # Safety
-/// - All threads of a block of `shape.threads()` call it together, once, in a launch that keeps the conditions of
+/// - All threads of a block of `K::TILE.threads()` call it together, once, in a launch that keeps the conditions of
 ///   [`Correlate`]: addresses, sizes, and the grid.
-/// - The block has `shape.shared_bytes()` of dynamic shared memory, all of it free.
-/// - The constants follow from `shape`, as `correlators!` computes them, and [`check`] accepts it.
+/// - The block has `K::TILE.shared_bytes()` of dynamic shared memory, all of it free.
 #[inline(always)]
-unsafe fn correlate<
-    S: Multiply,
-    const ROWS: usize,
-    const COPIES: usize,
-    const STAGES: usize,
-    const THREADS: u32,
-    const PENDING: u32,
->(
-    p: &Correlate,
-    shape: Tile,
-) {
-    let tile = Warp::of(p, shape, block(), thread());
-    let Warp { place, row } = tile;
-    let mut panels = Panels::<COPIES>::new(p, shape, place);
+unsafe fn correlate<K: Correlator>(p: &Correlate) {
+    const { check(K::TILE) };
+    let tile = Warp::of(p, K::TILE, block(), thread());
+    let mut panels = Panels::<K>::new(p, tile.place);
     // Pairs of fragments of columns that lie on or left of the diagonal for the last of the rows, if there
     // are any.
-    let end = if row < p.inputs { row + shape.warp_rows } else { 0 };
-    let pairs = end.saturating_sub(place.column) / 16;
+    let end = if tile.row < p.inputs { tile.row + K::TILE.warp_rows } else { 0 };
+    let pairs = end.saturating_sub(tile.place.column) / 16;
 
     // SAFETY: the block starts its copies together, waits for the first and passes a barrier. Then every warp takes
-    // all steps, in `Part::correlate` or `attend`, and one more barrier. Baselines of a warp are its own, and the
-    // tile at the left edge is one for each row.
+    // all steps, with products or without, and one more barrier. Baselines of a warp are its own, and the tile at the
+    // left edge is one for each row.
     unsafe {
-        panels.start::<STAGES>(p);
-        cp_async_wait::<PENDING>();
-        barrier();
-        macro_rules! part {
-            ($pairs:literal, $ahead:literal, $summing:literal, $ring:literal) => {
-                Part::<ROWS, $pairs, $ahead>::correlate::<
-                    S,
-                    COPIES,
-                    $summing,
-                    $ring,
-                    STAGES,
-                    THREADS,
-                    PENDING,
-                >(p, &tile, &mut panels)
-            };
-        }
-        // Pairs, how many are loaded ahead (by whose number they can be counted), summing, ring.
+        panels.start(p);
+        Ring::<Panels<K>>::wait();
         let sums = match pairs {
-            4.. if place.column > 0 || !S::SUMS => part!(4, 2, false, true),
-            0 => return attend::<COPIES, STAGES, THREADS, PENDING>(p, &mut panels),
-            1 if ROWS == 1 => part!(1, 1, true, false),
-            1 | 2 => part!(2, 2, true, false),
-            3 if ROWS == 1 => part!(3, 3, true, false),
-            _ => part!(4, 2, true, false),
+            4.. if tile.place.column > 0 || !K::Samples::SUMS => {
+                Products::<K, Inner>::of(p, &tile, &mut panels)
+            }
+            0 => {
+                Idle.run(p, &mut panels);
+                return K::barrier();
+            }
+            1 if K::ROWS == 1 => Products::<K, Edge<1>>::of(p, &tile, &mut panels),
+            1 | 2 => Products::<K, Edge<2>>::of(p, &tile, &mut panels),
+            3 if K::ROWS == 1 => Products::<K, Edge<3>>::of(p, &tile, &mut panels),
+            _ => Products::<K, Edge<4>>::of(p, &tile, &mut panels),
         };
         // Found again, as registers are scarce above.
         let p = &Correlate { inputs: opaque(p.inputs), ..*p };
-        let tile = &Warp::of(p, shape, opaque(block()), opaque(thread()));
-        if S::SUMS && tile.place.column == 0 {
-            sums.store_row_sums(p, tile);
+        let tile = &Warp::of(p, K::TILE, opaque(block()), opaque(thread()));
+        if K::Samples::SUMS && tile.place.column == 0 {
+            sums.store_row_sums::<K>(p, tile);
         }
-        sums.store::<S, THREADS>(p, tile);
+        sums.store::<K>(p, tile);
     }
 }
 
@@ -802,25 +808,27 @@ const fn check(tile: Tile) {
     assert!(tile.rows.is_multiple_of(tile.columns), "columns are among the rows or left of them");
     assert!(tile.inputs_at_once().is_multiple_of(8), "a thread's chunks lie at the same places");
     assert!(tile.threads() / 32 * PATCH_BYTES <= tile.shared_bytes(), "each warp has a patch");
+    assert!(tile.stages <= 4, "laps of the ring are written out");
 }
 
 /// The kernels that [`mma_correlators`] declares.
 macro_rules! correlators {
     ($($(#[$attribute:meta])* $kernel:ident $name:ident: $of:literal of $encoding:ident, $samples:ty, $tile:ident,
        $blocks:literal blocks;)*) => {$(
-        const _: () = check($tile);
-
         kernel! {
             $(#[$attribute])*
             fn $name(p: Correlate) {
-                correlate::<
-                    $samples,
-                    { $tile.warp_rows as usize / 16 },
-                    { (($tile.rows + $tile.columns) / $tile.inputs_at_once()) as usize },
-                    { $tile.stages as usize },
-                    { $tile.threads() },
-                    { $tile.stages - 2 },
-                >(&p, $tile)
+                struct This;
+                impl Correlator for This {
+                    type Samples = $samples;
+                    const TILE: Tile = $tile;
+
+                    #[inline(always)]
+                    fn barrier() {
+                        barrier_apart::<{ $tile.threads() }>(STEP);
+                    }
+                }
+                correlate::<This>(&p)
             }
         }
     )*};

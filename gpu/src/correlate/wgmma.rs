@@ -456,6 +456,8 @@ parts! {
 /// Steps after which sums leave the matrix units, where they do: 128 times of halves, in which a power loses 9e-7
 /// of itself. A stage is read until its steps are done: two of six are left to load ahead.
 const STEPS_IN_UNITS: u32 = 4;
+const _: () =
+    assert!(TILE_128_128_CF16.stages >= STEPS_IN_UNITS, "a stage is held until its second product");
 
 /// Warps that transpose delivered samples: the warps of the staging warpgroup that have nothing else to do.
 const TRANSPOSING_WARPS: u32 = WARPGROUP / 32 - 1;

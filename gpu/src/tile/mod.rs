@@ -81,6 +81,8 @@ pub mod fragment;
 pub mod panel;
 #[cfg(not(corrust_target = "sm_80"))]
 pub mod pipeline;
+#[cfg(not(corrust_target = "sm_90a"))]
+pub mod ring;
 
 use core::num::NonZeroU32;
 

@@ -78,7 +78,8 @@ pub trait Work {
     /// Whether loaded samples are transformed before they are multiplied.
     const TRANSFORMS: bool;
 
-    /// Bytes of a tile's rows: a tile has `row_bytes / STEP_BYTES` steps, rounded up.
+    /// Bytes of a tile's rows, at least 1: a tile has `row_bytes / STEP_BYTES` steps, rounded up, and is announced in the
+    /// stage of the first.
     fn row_bytes(&self) -> u32;
     /// Tile `index`.
     fn tile(&self, index: u32) -> Self::Tile;
