@@ -19,7 +19,7 @@ use corrust::{
     correlate::Shape,
     device::Gpu,
     format::{array::Array, read_text},
-    run::{Bring, Done, Run, Source},
+    run::{Bring, Done, Run, Source, block_times},
 };
 use toml::{Spanned, Value};
 
@@ -50,8 +50,6 @@ use crate::cli::{
     },
 };
 
-/// Bytes of samples that are read at a time.
-const BLOCK_BYTES: usize = 1 << 26;
 /// Times of a block are a multiple of this, or fewer.
 const GRAIN: usize = 256;
 /// Seconds of a live stream that are worked on at a time, at most.
@@ -319,7 +317,8 @@ impl InputOptions {
             (Origin::Files(files), None) => Input::channels(files.open()?),
             (Origin::Files(files), Some((channels, engine))) => {
                 let array = self.coarse(array)?;
-                Input::channelised(files, engine, &self.raw, *channels, array.as_ref())?
+                let files = (&files.inputs[..], self.raw.with(files.options()));
+                Input::channelised(files, engine, *channels, array.as_ref())?
             }
             #[cfg(feature = "serve")]
             (Origin::Live(live), _) => {
@@ -330,14 +329,8 @@ impl InputOptions {
                 }
             }
         };
-        // Spectra are judged on a GPU of their own.
-        let host = self.flagging.flag.is_some() && gpus.len() != 1;
-        let input = match self.upchannelise.is_some() || host {
-            true => input.recording(self.device.clone(), gpus.to_vec())?,
-            false => input,
-        };
         let Some(filter) = &self.upchannelise else { return Ok(Some(input)) };
-        let Shape { inputs, channels, encoding, .. } = input.shape;
+        let Shape { inputs, channels, encoding, .. } = input.head.shape;
         let plan = on_first(filter.builder(inputs, channels, encoding)?, gpus)?;
         input.upchannelised(plan).map(Some)
     }
@@ -356,7 +349,7 @@ impl InputOptions {
 
     /// Number of times to process at once; few for a live stream, of interval `pace`, so that results come soon.
     fn at_once(&self, shape: &Shape, pace: Option<f64>) -> usize {
-        let at_once = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
+        let at_once = block_times(shape.bytes_per_time());
         let at_once = if at_once > GRAIN { at_once / GRAIN * GRAIN } else { at_once };
         let Some(interval) = pace else { return at_once };
         let grain = self.flagging.block_times().unwrap_or(GRAIN);
@@ -549,7 +542,7 @@ impl<'a> Plan<'a> {
         };
         let timing = recording.timing(array.as_ref());
         let array = array.map(|array| completed(array, &recording)).transpose()?;
-        let (shape, interval) = (recording.shape, recording.interval);
+        let (shape, interval) = (recording.head.shape, recording.head.interval);
         if shape.encoding.is_bits() {
             return Err(text.error(
                 input.table.span().start,
@@ -558,7 +551,7 @@ impl<'a> Plan<'a> {
         }
         let recorded = match &expected {
             Some(expected) => expected.times.unwrap_or(u64::MAX),
-            None => recording.recorded,
+            None => recording.recorded(),
         };
         if expected.is_none() && recorded == u64::MAX {
             return Err(text.error(
@@ -567,9 +560,9 @@ impl<'a> Plan<'a> {
             ));
         }
         let place = products::Place {
-            phased: recording.sky.is_some_and(|sky| sky.delayed),
+            phased: recording.delayed,
             by_input: input.flagging.flag.is_some() || expected.is_some(),
-            raw: recording.sky.is_some(),
+            raw: recording.is_raw(),
             live: expected.is_some(),
             timing,
             array: array.as_ref(),
@@ -581,7 +574,7 @@ impl<'a> Plan<'a> {
         let gpu = if gpus.len() == 1 { gpus.first().cloned() } else { None };
         let pace = expected.as_ref().map(|expected| expected.interval);
         let at_once = Some(input.at_once(&shape, pace));
-        let found = recording.kind.source(&input.flagging, &input.device, &gpus, at_once);
+        let found = recording.source(&input.flagging, &input.device, &gpus, at_once);
         let (source, judged) = found.map_err(|error| text.located(&input.table, error))?;
         let source: Box<dyn Source> = match gpu {
             Some(gpu) => Box::new(Bring::to(&gpu, source)?),

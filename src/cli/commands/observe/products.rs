@@ -14,7 +14,7 @@ use std::{
 };
 
 use corrust::{
-    Beamformer, Device, Devices, Encoding, Error, Result, beamform,
+    Beamformer, Device, Devices, Error, Result, beamform,
     correlate::{Kernel, Shape, baselines, useful_operations},
     device::Gpu,
     format::{
@@ -23,7 +23,7 @@ use corrust::{
         npy::{Dtype, Reader, Writer},
     },
     kurtosis::Kurtosis,
-    run::{BeamsOf, BlockSums, HostSamples, Run},
+    run::{BeamsOf, BlockSums, Run},
 };
 use toml::Spanned;
 
@@ -391,13 +391,8 @@ impl Request {
                     InputPowers::create(&options.output, array, of, chosen, &options.scaling)?;
                 let files = Shared::new(powers);
                 let theirs = files.clone();
-                run.add(
-                    &name,
-                    HostSamples::new(move |samples, times| {
-                        theirs.with(|powers| powers.add(samples, times))
-                    }),
-                );
-                Box::new(move |_| Ok(count(files.take().finish()?, "sample")))
+                run.each(&name, move |piece| theirs.with(|powers| powers.add(piece)));
+                Box::new(move |times| Ok(count(files.take().finish(times)?, "sample")))
             }
             Self::Spectra(options) => {
                 let length = options.integrate.map_or(place.recorded, NonZeroU64::get);
@@ -543,18 +538,7 @@ impl BeamOptions {
             ));
         }
         let Shape { inputs, channels, encoding, .. } = place.shape;
-        let polarisations = match weights.shape() {
-            &[_, polarisations, ..]
-                if polarisations > 0 && inputs.is_multiple_of(polarisations) =>
-            {
-                polarisations
-            }
-            _ => 1,
-        };
-        let streams = [channels, polarisations, inputs / polarisations];
-        if encoding == Encoding::Ci4Offset {
-            return Err(Error::invalid("beams of ci4-offset samples: expected ci4, ci8 or cf16"));
-        }
+        let streams = beams::streams(&weights, channels, inputs);
         let devices = beams::Place {
             device: place.device.clone(),
             gpus: place.gpus.to_vec(),
