@@ -47,8 +47,9 @@ pub fn block_times(bytes: usize) -> usize {
 pub struct Reader<S: Recorded = Shape> {
     head: Head<S>,
     block_times: usize,
-    /// Times to read.
+    /// Times to read, and whether they are all, whatever is wanted.
     end: u64,
+    to_end: bool,
     state: State<S>,
     /// GPU that the blocks' memory is locked for.
     gpu: Option<Arc<dyn Gpu>>,
@@ -76,6 +77,7 @@ impl<S: Recorded> Reader<S> {
             head: blocks.head().clone(),
             block_times: blocks.block_times(),
             end: u64::MAX,
+            to_end: false,
             state: State::Unread(Some(Box::new(blocks))),
             gpu: None,
             silence: None,
@@ -103,6 +105,12 @@ impl<S: Recorded> Reader<S> {
     #[must_use]
     pub fn filled(self) -> Self {
         Self { silence: Some(Silence::new(self.head.shape)), ..self }
+    }
+
+    /// Reads all times, whatever is [wanted](Source::begin): of blocks that write files of their own as they are made.
+    #[must_use]
+    pub fn to_end(self) -> Self {
+        Self { to_end: true, ..self }
     }
 
     /// All of the first block, which is not handed out by this: levels are measured of it. [`None`] where the recording has
@@ -216,7 +224,9 @@ impl<S: Recorded> Source<S> for Reader<S> {
     }
 
     fn begin(&mut self, wants: &Wants) {
-        self.end = wants.end;
+        if !self.to_end {
+            self.end = wants.end;
+        }
     }
 
     fn advance(&mut self) -> Result<bool> {

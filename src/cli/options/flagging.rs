@@ -132,7 +132,7 @@ impl Flagging {
         let judge = self.judge(&shape, &blocks.head().circularity)?;
         let judged = self.tables(&shape)?;
         let flagged = Flagged::over(blocks, (plan, judge), judged.tell());
-        Ok((Box::new(Reader::of(flagged).locked_for(gpu)), Some(judged)))
+        Ok((Box::new(Reader::of(flagged).locked_for(gpu).to_end()), Some(judged)))
     }
 
     /// About `at_once` times: whole blocks that are judged, if any are.
