@@ -9,7 +9,7 @@ use corrust::{
     run::{GridBeamsOf, Run},
 };
 
-use super::products::{Finish, Place, needs_array};
+use super::place::{Finish, Place, needs_array};
 use crate::cli::{
     commands::{
         beamform::FIL,

@@ -3,6 +3,7 @@
 mod grid;
 #[cfg(feature = "serve")]
 mod live;
+mod place;
 mod products;
 mod table;
 
@@ -24,6 +25,7 @@ use corrust::{
 use toml::{Spanned, Value};
 
 use self::{
+    place::{Place, span},
     products::{Made, Request},
     table::{Keys, Tables, Text, take},
 };
@@ -474,7 +476,7 @@ impl<'a> Plan<'a> {
         let array = input.array.as_deref().map(Array::read).transpose()?;
         let gpus = input.device.open()?;
         let flagged = Rc::new(Cell::new(0.0));
-        let place = |shape: Shape, recorded, interval| products::Place {
+        let place = |shape: Shape, recorded, interval| Place {
             device: &input.device,
             gpus: &gpus,
             shape,
@@ -490,14 +492,14 @@ impl<'a> Plan<'a> {
             ticks: input.ticks(shape.channels),
             flagged: flagged.clone(),
         };
-        let loads = |place: &products::Place<'_>| -> Result<Vec<String>> {
+        let loads = |place: &Place<'_>| -> Result<Vec<String>> {
             let load = |(table, request): &(_, Request)| {
                 request.load(place).map_err(|error| text.located(table, error))
             };
             requests.iter().map(load).collect()
         };
         // The sentences of a dry run.
-        let dry = |place: &products::Place<'_>, live: bool| -> Result<Vec<String>> {
+        let dry = |place: &Place<'_>, live: bool| -> Result<Vec<String>> {
             let (shape, interval) = (&place.shape, place.interval);
             let times = input.at_once(shape, interval.filter(|_| live)) as u64;
             let times = times.min(place.recorded);
@@ -525,7 +527,7 @@ impl<'a> Plan<'a> {
             // Before the stream is waited for.
             let recorded = times.unwrap_or(u64::MAX);
             let interval = Some(interval);
-            let place = products::Place {
+            let place = Place {
                 by_input: true,
                 raw: input.engine.is_some(),
                 live: true,
@@ -559,7 +561,7 @@ impl<'a> Plan<'a> {
                 "a stream whose length nobody knows: expected files",
             ));
         }
-        let place = products::Place {
+        let place = Place {
             phased: recording.delayed,
             by_input: input.flagging.flag.is_some() || expected.is_some(),
             raw: recording.is_raw(),
@@ -638,7 +640,7 @@ impl<'a> Plan<'a> {
 
 /// The samples that are read, in words.
 fn describe(shape: &Shape, recorded: u64, interval: Option<f64>) -> String {
-    let (recorded, span) = products::span(recorded, interval);
+    let (recorded, span) = span(recorded, interval);
     let bytes = shape.bytes_per_time() as f64 * recorded as f64;
     let pace = interval.map_or(String::new(), |interval| {
         format!(", {}B/s as they were recorded", si(shape.bytes_per_time() as f64 / interval))
