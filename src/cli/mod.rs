@@ -18,7 +18,7 @@ use self::{
     },
     options::{given, run_files},
     terminal::{
-        say::{flush_stdout, record_error, say, warn},
+        say::{clap_sentence, flush_stdout, record_error, say, warn},
         signals::obey_signals,
     },
 };
@@ -242,26 +242,4 @@ fn explain(error: &clap::Error) -> u8 {
     }
     warn(clap_sentence(error));
     EXIT_BAD_INPUT
-}
-
-/// The one sentence of an error of arguments.
-fn clap_sentence(error: &clap::Error) -> String {
-    // clap writes the fault, its subject, hints, and then a usage of several lines, which the help has too.
-    let text = error.to_string();
-    let lines = text.lines().map(str::trim);
-    let lines = lines.take_while(|line| {
-        !line.starts_with("Usage:") && !line.starts_with("For more information")
-    });
-    let mut sentence = String::new();
-    for line in lines.filter(|line| !line.is_empty()) {
-        let line = line.strip_prefix("error: ").unwrap_or(line);
-        sentence += match sentence.chars().last() {
-            None => "",
-            Some(':') => " ",
-            Some(_) if line.starts_with("tip:") => "; ",
-            Some(_) => ", ",
-        };
-        sentence += line.strip_prefix("tip: ").unwrap_or(line);
-    }
-    sentence
 }

@@ -5,7 +5,7 @@ use std::{fs, ops::Range, path::Path};
 
 use ndarray::{Array2, Array3};
 
-use command::{corrust, done};
+use command::{corrust, done, refused};
 
 use crate::support::command;
 
@@ -23,6 +23,7 @@ const COMPLEX: [usize; 2] = [4 * 32, 32];
 type Lost = Option<Range<usize>>;
 
 /// A recording in a format, of what `raw.npy` holds.
+#[derive(Clone)]
 struct Case {
     name: &'static str,
     /// Of `corrust simulate --raw`.
@@ -233,6 +234,168 @@ fn what_is_lost_is_counted() {
         for (dump, counts) in counts.rows().into_iter().enumerate() {
             let expected = (100 * dump..100 * (dump + 1)).filter(whole).count() as u64;
             assert!(counts.iter().all(|&count| count == expected), "{name}, dump {dump}: {counts}");
+        }
+    }
+}
+
+/// Integers of any shape, the same for the same number.
+fn numbers(count: usize) -> impl Iterator<Item = i32> {
+    (0..count as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as i32)
+}
+
+/// Writes weights and shifts of 3 beams of dishes of some polarisations, and the dishes on a grid.
+fn write_beams(folder: &Path, channels: usize, polarisations: usize) {
+    let (beams, dishes) = (3, INPUTS / polarisations);
+    let weights: Vec<i8> =
+        numbers(channels * INPUTS * beams * 2).map(|n| (n % 16 - 8) as i8).collect();
+    let axes = (channels, polarisations, beams, dishes, 2);
+    let weights = ndarray::Array5::from_shape_vec(axes, weights).unwrap();
+    ndarray_npy::write_npy(folder.join("w.npy"), &weights).unwrap();
+    let shifts = Array3::from_elem((channels, polarisations, beams), 3_i32);
+    ndarray_npy::write_npy(folder.join("s.npy"), &shifts).unwrap();
+    let places = (0..dishes).map(|dish| format!("[{}, {}]", dish % 2, dish / 2));
+    let places = places.collect::<Vec<_>>().join(", ");
+    let grid = format!(r#"{{"rows": 2, "columns": 2, "dishes": [{places}]}}"#);
+    fs::write(folder.join("grid.json"), grid).unwrap();
+}
+
+/// The spectra `[T][F][N][2]` of `spectra.npy` as voltages `[T][F][P][D][2]`.
+fn part(folder: &Path, polarisations: usize) {
+    let spectra: ndarray::Array4<i8> = ndarray_npy::read_npy(folder.join("spectra.npy")).unwrap();
+    let (times, channels, inputs, _) = spectra.dim();
+    let axes = (times, channels, polarisations, inputs / polarisations, 2);
+    ndarray_npy::write_npy(folder.join("e.npy"), &spectra.into_shape_with_order(axes).unwrap())
+        .unwrap();
+}
+
+/// Powers and beams of raw voltages are, bit for bit, those of the spectra that `channelise` writes: with delays, flags and
+/// lost samples, on every device.
+#[test]
+fn powers_and_beams_of_raw_voltages_are_those_of_their_spectra() {
+    const INPUTS_OF: &str = r#""inputs": [[0, "X"], [1, "X"], [0, "Y"], [1, "Y"]]"#;
+    const SKY: &str = "--sky-frequency 1.4GHz";
+    let delays = format!("--delays d.json {SKY}");
+    let flags = "--flag sk --sk-times 32 --false-alarm 0.1 --flags f.npy --kurtosis k.npy";
+    let outputs = ["p.npy", "p.fil", "i.npy", "b.npy", "n.npy", "b.1.fil", "g.npy"];
+    let [dada, guppi, mark5b, vdif, numpy] = CASES;
+    // The simulator takes few samples.
+    for (case, times, device, bank, flagged) in [
+        (dada, TIMES, "cpu", &delays[..], ""),
+        (guppi, TIMES, "cpu", "--output-layout cnt", flags),
+        (mark5b, TIMES, "cpu", "", flags),
+        (vdif, TIMES, "cpu", &delays, flags),
+        (numpy.clone(), 6000, "sim", "--output-layout cnt", flags),
+        (numpy, 6000, "sim", "--oversample 4/3", flags),
+    ] {
+        let Case { name, simulate, write, options, lost, bank: [window, mut hop] } = case;
+        if bank.contains("4/3") {
+            hop = hop / 4 * 3;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let size = format!("--inputs {INPUTS} --times {times}");
+        done(folder, &format!("simulate --raw -o raw.npy {size} {simulate}"));
+        fs::write(folder.join(name), write(folder, (!lost.is_empty()).then_some(lost))).unwrap();
+        let more = if folder.join("second.dada").exists() { "second.dada" } else { "" };
+        fs::write(folder.join("d.json"), r#"{"delays": [0, 3.2e-6, -1.7e-6, 2.5e-5]}"#).unwrap();
+        write_beams(folder, 32, 2);
+        // Spectra are centred on the window, and complex samples have 0 Hz in the middle.
+        let width = 1e6 / (window / 4) as f64;
+        let first = 1.4e9 - if window == COMPLEX[0] { 16.0 * width } else { 0.0 };
+        let array = |name: &str, microseconds: usize, more: &str| {
+            let start = format!("2026-01-01T00:00:00.{microseconds:06}Z");
+            let text = format!(r#"{{"start": "{start}", {INPUTS_OF}{more}}}"#);
+            fs::write(folder.join(name), text).unwrap();
+        };
+        array("raw.json", 0, "");
+        let spectra = format!(
+            r#", "first_channel": {first}, "channel_width": {width}, "sample_time": {hop}e-6"#
+        );
+        array("spectra.json", (window - hop) / 2, &spectra);
+
+        let raw = format!("{name} {more} {options} --rate 1MHz --taps 4 --level {bank}");
+        let channelise = format!("channelise {raw} --channels 32 --device {device} -o spectra.npy");
+        done(folder, &format!("{} {flagged}", channelise.replace("cnt", "tcn")));
+        let judged = || ["f.npy", "k.npy"].map(|name| fs::read(folder.join(name)).ok());
+        let made = |powers: &str, beams: &str, array: &str| {
+            for run in [
+                format!("filterbank {powers} --integrate 10 -o p.npy"),
+                format!("filterbank {powers} --integrate 10 -o p.fil --input 0,3 {array}"),
+                format!("filterbank {powers} --integrate 10 -o i.npy --stokes IQUV {array}"),
+                format!("{beams} -o b.npy --output-encoding ci8 --incoherent n.npy"),
+                format!("{beams} -o b.fil --beam 1,2 --bits 16 --integrate 7 {array}"),
+                format!("{beams} -o g.npy --integrate 8 --grid-kernel exact"),
+            ] {
+                let given = match run.contains("-o g.npy") {
+                    true => "--grid grid.json",
+                    false if run.starts_with("beamform") => "--weights w.npy --shifts s.npy",
+                    false => "",
+                };
+                // Without delays only outputs with times go by the sky's frequency.
+                let sky = run.contains(".fil") && run.contains("--channelise") && bank != delays;
+                done(folder, &format!("{run} {given} {}", if sky { SKY } else { "" }));
+            }
+            outputs.map(|name| fs::read(folder.join(name)).unwrap())
+        };
+        part(folder, 2);
+        let of_spectra = judged();
+        let expected = made(
+            "spectra.npy",
+            &format!("beamform e.npy --device {device}"),
+            "--array spectra.json",
+        );
+        let way = format!("{raw} --channelise 32 {flagged} --device {device}");
+        let found = made(&way, &format!("beamform {way}"), "--array raw.json");
+        for ((found, expected), output) in found.iter().zip(&expected).zip(outputs) {
+            assert!(found == expected, "{name} {output}");
+        }
+        assert_eq!(judged(), of_spectra, "{name}");
+        assert_eq!(of_spectra[0].is_some(), !flagged.is_empty(), "{name}");
+    }
+}
+
+/// Raw voltages that say all themselves need no array file; what has no effect or does not fit is refused in one sentence.
+#[test]
+fn options_of_raw_voltages_belong_to_channelise() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(
+        folder,
+        &format!("simulate --raw -o raw.npy --encoding i8 --inputs {INPUTS} --times {TIMES}"),
+    );
+    fs::write(folder.join("scan.dada"), dada(folder, None)).unwrap();
+    write_beams(folder, 32, 1);
+    let powers = "filterbank scan.dada -o p.fil --channelise 32";
+    done(folder, &format!("{powers} --sky-frequency 1.4GHz"));
+    let beams = "beamform raw.npy --weights w.npy --shifts s.npy -o b.npy";
+    for (run, expected) in [
+        (powers.to_owned(), "lacks \"frequencies\": expected them, or --sky-frequency"),
+        (powers.replace("p.fil", "p.npy") + " --start 2026-01-01", "expected --delays"),
+        ("filterbank spectra.npy -o p.fil --taps 4".to_owned(), "--channelise"),
+        ("filterbank raw.npy -o p.npy --device cpu".to_owned(), "expected --channelise or --flag"),
+        (format!("{powers} --layout cnt"), "--layout"),
+        (powers.replace("p.fil", "none/p.fil"), "none"),
+        (format!("{beams} --level"), "--channelise"),
+        (format!("{beams} --keep-going"), "--channelise"),
+        (
+            beams.replace("raw.npy", "raw.npy scan.dada"),
+            "a second file: expected one, or --channelise",
+        ),
+        (
+            format!("{beams} --channelise 64"),
+            "weights of shape [32, 1, 3, 4, 2]: expected [64, 1, 3, 4, 2]",
+        ),
+        (
+            format!("{beams} --channelise 32 --spectrum-encoding ci4-offset"),
+            "beams of ci4-offset samples",
+        ),
+        (format!("{beams} --channelise 32 --spectrum-encoding cf32"), "cf32: expected"),
+    ] {
+        let said = refused(folder, &run);
+        assert!(said.contains(expected), "{run}: {said}");
+        assert_eq!(said.lines().count(), 1, "{run}: {said}");
+        for output in ["p.npy", "b.npy"] {
+            assert!(!folder.join(output).exists(), "{run} left {output}");
         }
     }
 }

@@ -7,9 +7,10 @@ use corrust::{
     Encoding, Error, Layout,
     correlate::Shape,
     format::{
-        self, Block, Options, ReadAhead,
+        self, Block, Options,
         npy::{Dtype, Reader, Writer},
     },
+    run::{self, Source},
 };
 use proptest::prelude::*;
 
@@ -513,21 +514,26 @@ fn reading_ahead_gives_the_same_blocks() {
     let path = folder.path().join("rec.npy");
     fs::write(&path, voltages(&shape, 0, 100)).unwrap();
     let open = || format::open(&[&path], options(&shape)).unwrap();
-    let (mut plain, mut ahead) = (open(), ReadAhead::new(open(), 7));
-    let mut block = Block::new();
+    let (mut plain, mut ahead) = (open(), run::Reader::over(open(), 7));
+    let (mut block, mut first) = (Block::new(), 0);
     while plain.read_block(7, &mut block).unwrap() > 0 {
-        assert_eq!(ahead.next_block().unwrap(), Some(&block));
+        assert!(ahead.advance().unwrap());
+        let (piece, times) = (ahead.piece(), block.times as u64);
+        assert_eq!((piece.start, piece.times), (first, times));
+        let found = piece.samples.unwrap().gather(Layout::Cnt).unwrap();
+        assert_eq!(found, block.view(&shape).gather(Layout::Cnt).unwrap());
+        first += times;
     }
-    assert_eq!(ahead.next_block().unwrap(), None);
-    assert_eq!(ahead.next_block().unwrap(), None);
+    assert!(!ahead.advance().unwrap());
+    assert!(!ahead.advance().unwrap());
 
     // An error arrives where it happens; then the recording has ended.
     let recording = open();
     fs::write(&path, voltages(&shape, 0, 100).split_at(400).0).unwrap();
-    let mut ahead = ReadAhead::new(recording, 50);
-    let text = ahead.next_block().unwrap_err().to_string();
+    let mut ahead = run::Reader::over(recording, 50);
+    let text = ahead.advance().unwrap_err().to_string();
     assert!(text.contains("rec.npy: cannot read"), "{text}");
-    assert_eq!(ahead.next_block().unwrap(), None);
+    assert!(ahead.advance().is_err(), "the recording has more times");
 }
 
 #[test]

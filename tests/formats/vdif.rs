@@ -5,6 +5,7 @@ use std::{fs, path::PathBuf};
 
 use corrust::{
     format::{self, Block, Options, RawShape, Recording},
+    run::{Blocks, BlocksOf},
     samples::{RawEncoding, RawLayout},
 };
 use num_complex::Complex;
@@ -560,9 +561,10 @@ fn long_gaps_are_passed_over_at_once() {
         let recording = format::open_raw(&paths, options).unwrap();
         let times = recording.times();
         assert_eq!(times, 86_399_999_006 * 64);
-        let mut blocks = format::ReadAhead::new(recording, 64);
+        let mut blocks = BlocksOf::recording(recording, 64);
         let (mut position, mut there, mut count) = (0, 0, 0);
-        while let Some(block) = blocks.next_block().unwrap() {
+        let mut block = Block::new();
+        while blocks.next(&mut block).unwrap() {
             position += block.gap + block.times as u64;
             there += block.times - block.missing_within(&(0..block.times));
             count += 1;

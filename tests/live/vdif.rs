@@ -333,7 +333,7 @@ fn levels_are_those_of_the_first_chunk() {
         let builder = builder.device(Device::Cpu);
         let shape = builder.shape().unwrap();
         // As many frames as have twice a spectrum's samples.
-        let mut voltages = Reader::voltages(recording, &shape).blocks(2 * shape.window());
+        let mut voltages = Reader::over(recording, 2 * shape.window()).filled();
         let leveled = builder.level(25.0, voltages.first().unwrap().unwrap()).unwrap();
         let mut file =
             Writer::appending(folder.join("gains.npy"), Dtype::Complex64, &[16]).unwrap();

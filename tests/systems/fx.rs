@@ -118,7 +118,7 @@ fn fx(
         .build()
         .unwrap();
     let channeliser = builder.gpus(gpus).build().unwrap();
-    let voltages = Reader::voltages(Box::new(held.clone()), &shape).blocks(times);
+    let voltages = Reader::over(Box::new(held.clone()), times).filled();
     let dumps = Dumps::of(Channelise::over(voltages, channeliser).unwrap(), correlator);
     dumps.integrate(integrate).map(Result::unwrap).collect()
 }
@@ -224,7 +224,7 @@ fn missing_samples_are_counted_by_baseline() {
 #[test]
 fn a_flag_cancels_and_cf32_is_refused() {
     let shape = engine(Device::Cpu).shape().unwrap();
-    let voltages = |times| Reader::voltages(Box::new(Held::new(times)), &shape).blocks(100);
+    let voltages = |times| Reader::over(Box::new(Held::new(times)), 100).filled();
     let correlator = || Correlator::builder(INPUTS, CHANNELS).device(Device::Cpu).build().unwrap();
     let plan = || engine(Device::Cpu).build().unwrap();
     let cancel = std::sync::atomic::AtomicBool::new(false);
@@ -374,7 +374,7 @@ fn bad_input_is_one_sentence() {
         ("-o v.npy --channelise 16 --seconds 1e-9 --rate 1MHz", "from one spectrum to the next"),
         ("-o v.npy --channelise 16 --seconds 0", "a positive number of seconds"),
         ("-o v.npy --channelise 16 --seconds 1 --integrate 1", "cannot be used with"),
-        ("-o v.npy --channelise 16 --output-encoding cf32", "--output-encoding cf32"),
+        ("-o v.npy --channelise 16 --output-encoding cf32", "spectra of cf32"),
         ("-o v.npy --channelise 16 --layout tcn", "cannot be used with"),
         ("-o v.npy --channelise 16 --start tomorrow", "expected UTC in ISO 8601"),
         ("-o v.npy --taps 4", "--channelise"),

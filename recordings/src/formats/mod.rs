@@ -4,9 +4,7 @@
 //! samples of channels; [`open_raw`] does so for raw voltages. [`npy::Writer`] and [`PartialFile`] write results that appear under their final name
 //! only when complete.
 
-pub(crate) mod ahead;
 pub(crate) mod bits;
-pub(crate) mod complete;
 pub mod curves;
 pub(crate) mod dada;
 pub(crate) mod format;
@@ -51,7 +49,6 @@ pub mod array {
     pub use crate::array::{file::*, stokes::*};
 }
 pub use crate::array::time::{Timestamp, later, moment};
-pub use ahead::ReadAhead;
 pub use corrust_host::{
     partial::{PartialFile, abandon_partial_files, folder, is_stream, resolve},
     samples::RawShape,

@@ -115,7 +115,7 @@ pub struct Block {
     /// [`Flagged`](crate::run::Flagged) adds; raw samples and words of bits are missing input by input, and their bytes
     /// have no meaning.
     pub missing: Vec<Missing>,
-    /// Times that are missing before the block's first one and have no samples here: [`ReadAhead`](super::ReadAhead)
+    /// Times that are missing before the block's first one and have no samples here: [`BlocksOf`](crate::run::BlocksOf)
     /// passes over gaps that are longer than a block, live streams over gaps of whole blocks.
     pub gap: u64,
 }

@@ -2,13 +2,14 @@
 
 use corrust_host::{
     Beamformer, Error, Result, Samples,
-    beamform::Beams,
+    beamform::{Beams, Shape},
     samples::{Extents, Missing, Strides},
 };
 
 use super::{run::Product, source::Piece};
 
-/// Beams of a recording whose inputs are all dishes of one polarisation, then all of the other.
+/// Beams of a recording whose inputs are all dishes of one polarisation, then all of the other; or are the dishes, with a
+/// channel for each channel and polarisation.
 pub struct BeamsOf<'a, Tell> {
     beamformer: Beamformer,
     beams: Beams,
@@ -43,13 +44,9 @@ impl<Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> Product for BeamsOf<'_
         if let Some(steer) = &mut self.steer {
             steer(&mut self.beamformer, piece.start)?;
         }
-        let shape = *self.beamformer.shape();
-        let gaps = by_dish(samples.gaps(), shape.dishes, shape.polarisations);
-        let voltages = voltages(samples, shape.dishes, shape.polarisations)?;
-        let voltages = match samples.is_zeroed() {
-            true => voltages.missing_zeroed(&gaps),
-            false => voltages.missing(&gaps),
-        };
+        let Shape { dishes, polarisations, .. } = *self.beamformer.shape();
+        let mut gaps = Vec::new();
+        let voltages = voltages(samples, [dishes, polarisations], &mut gaps)?;
         self.beamformer.beamform_into(voltages, &mut self.beams)?;
         (self.tell)(piece.start, Some(&self.beams), piece.times)
     }
@@ -59,13 +56,17 @@ impl<Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> Product for BeamsOf<'_
     }
 }
 
-/// The samples with a channel for each channel and polarisation, as beamformers take them.
+/// The samples with a channel for each channel and polarisation, as beamformers take them, and with their missing ones, which
+/// are written to `gaps`.
 pub(super) fn voltages<'a>(
     samples: &Samples<'a>,
-    dishes: usize,
-    polarisations: usize,
+    [dishes, polarisations]: [usize; 2],
+    gaps: &'a mut Vec<Missing>,
 ) -> Result<Samples<'a>> {
     let (Extents { channels, inputs, times }, strides) = (samples.extents(), samples.strides());
+    if inputs == dishes {
+        return Ok(*samples);
+    }
     if inputs != dishes * polarisations
         || polarisations > 1 && strides.channel != inputs * strides.input
     {
@@ -75,25 +76,23 @@ pub(super) fn voltages<'a>(
         )));
     }
     let extents = Extents { channels: channels * polarisations, inputs: dishes, times };
-    let strides = match polarisations {
-        1 => strides,
-        _ => Strides { channel: dishes * strides.input, ..strides },
-    };
-    Samples::strided(samples.memory(), samples.element(), extents, strides)
+    let strides = Strides { channel: dishes * strides.input, ..strides };
+    let voltages = Samples::strided(samples.memory(), samples.element(), extents, strides)?;
+    *gaps = by_dish(samples.gaps(), dishes, polarisations);
+    Ok(match samples.is_zeroed() {
+        true => voltages.missing_zeroed(gaps),
+        false => voltages.missing(gaps),
+    })
 }
 
 /// The missing samples, counted by channels and polarisations, and dishes.
-pub(super) fn by_dish(
+fn by_dish(
     gaps: impl Iterator<Item = Missing>,
     dishes: usize,
     polarisations: usize,
 ) -> Vec<Missing> {
     let mut all = Vec::new();
     for gap in gaps {
-        if polarisations == 1 {
-            all.push(gap);
-            continue;
-        }
         for polarisation in 0..polarisations {
             let first = polarisation * dishes;
             let inputs = gap.inputs.start.max(first)..gap.inputs.end.min(first + dishes);

@@ -37,12 +37,17 @@ impl<'a> Channelise<'a> {
         }
         let mut engine = Engine::new(plan)?;
         let head = Head {
-            shape: engine.shape()?,
             times: times.map(|times| engine.spectra_of(times)),
             circularity: engine.plan().circularity(),
+            ..Head::new(engine.shape()?)
         };
         let source = Box::new(voltages);
         Ok(Self { source, engine, head, start: 0, times: 0, end: u64::MAX, ended: false })
+    }
+
+    /// The plan.
+    pub(super) fn plan(&mut self) -> &Channeliser {
+        self.engine.plan()
     }
 }
 

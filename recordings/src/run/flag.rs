@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use crate::{
         formats::{Block, Recording},
-        run::{Flagged, Reader},
+        run::{BlocksOf, Flagged, Reader},
     };
 
     /// Numbers of 3 inputs and 2 channels, with a carrier in some, and a gap.
@@ -308,8 +308,9 @@ mod tests {
                 let plan = Kurtosis::builder().encoding(Encoding::Ci4).block_times(32);
                 let plan = plan.device(Device::Cpu).build().unwrap();
                 let to = told();
-                let flagged = Flagged::over(Box::new(noise()), plan, judge()).tell(hear(&to));
-                let expected = found(Reader::over(Box::new(flagged), 320), &to);
+                let blocks = BlocksOf::recording(Box::new(noise()), 320).whole();
+                let flagged = Flagged::over(blocks, (plan, judge()), hear(&to));
+                let expected = found(Reader::of(flagged), &to);
                 assert!(expected.2 > 32, "{layout} {gap:?}");
                 for (at_once, most) in [(320, 320), (7, 64), (50, 96), (1003, 32), (33, 2000)] {
                     let to = told();

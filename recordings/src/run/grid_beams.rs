@@ -2,16 +2,12 @@
 
 use corrust_host::{GridBeamformer, Result, Samples, beamform::grid::GridBeams};
 
-use super::{
-    beams::{by_dish, voltages},
-    run::Product,
-    source::Piece,
-};
+use super::{beams::voltages, run::Product, source::Piece};
 
 /// Most bytes of zeros that stand for a long gap at a time.
 const SILENCE_BYTES: usize = 1 << 24;
 
-/// Powers of beams on a grid, of a recording whose inputs are all dishes of one polarisation, then all of the other.
+/// Powers of beams on a grid, of a recording whose inputs are as those of [`BeamsOf`](super::BeamsOf).
 /// Times that do not fill a last block are left out.
 pub struct GridBeamsOf<Tell> {
     plan: GridBeamformer,
@@ -30,9 +26,9 @@ impl<Tell: FnMut(&GridBeams) -> Result<()>> Product for GridBeamsOf<Tell> {
     fn take(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {
         let shape = *self.plan.shape();
         if let Some(samples) = &piece.samples {
-            let gaps = by_dish(samples.gaps(), shape.dishes, shape.polarisations);
-            let voltages = voltages(samples, shape.dishes, shape.polarisations)?;
-            return (self.tell)(&self.plan.beamform(voltages.missing(&gaps))?);
+            let mut gaps = Vec::new();
+            let voltages = voltages(samples, [shape.dishes, shape.polarisations], &mut gaps)?;
+            return (self.tell)(&self.plan.beamform(voltages)?);
         }
         let most = (SILENCE_BYTES / shape.bytes_per_time()).max(1) as u64;
         let mut left = piece.times;

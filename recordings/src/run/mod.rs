@@ -2,12 +2,15 @@
 //!
 //! A [`Source`] hands out samples piece by piece: a [`Reader`] reads any [`Recording`](crate::formats::Recording) ahead,
 //! passing over long gaps. A step wraps a source and is one: [`Channelise`] makes spectra of raw voltages, [`Flag`] judges
-//! samples on a GPU, [`Bring`] copies them there once. A [`Run`] makes [`Product`]s of a source;
+//! samples on a GPU, [`Bring`] copies them there once. Steps in host memory are [`Blocks`] over blocks, and work on the thread
+//! that reads ahead: [`Upchannelise`] makes subchannels, [`Flagged`] judges samples. A [`Run`] makes [`Product`]s of a source;
 //! [`Dumps`] is an iterator of one, the visibilities.
 
 pub(crate) mod beams;
+pub(crate) mod blocks;
 pub(crate) mod bring;
 pub(crate) mod channelise;
+pub(crate) mod complete;
 pub(crate) mod dumps;
 pub(crate) mod flag;
 pub(crate) mod flagged;
@@ -19,10 +22,11 @@ pub(crate) mod run;
 pub(crate) mod source;
 pub(crate) mod spectra;
 pub(crate) mod sums;
-pub(crate) mod upchannelised;
+pub(crate) mod upchannelise;
 pub(crate) mod visibilities;
 
 pub use beams::BeamsOf;
+pub use blocks::{Blocks, BlocksOf};
 pub use bring::Bring;
 pub use channelise::Channelise;
 pub use dumps::Dumps;
@@ -30,10 +34,10 @@ pub use flag::Flag;
 pub use flagged::Flagged;
 pub use folding::{DISPERSION, Folding};
 pub use grid_beams::GridBeamsOf;
-pub use read::Reader;
+pub use read::{Reader, block_times};
 pub use run::{Done, Product, Progress, Run};
 pub use source::{Head, Piece, Recorded, Source, Wants};
-pub use spectra::Channelised;
-pub use sums::{BlockSums, HostSamples};
-pub use upchannelised::Upchannelised;
+pub use spectra::HostSpectra;
+pub use sums::BlockSums;
+pub use upchannelise::Upchannelise;
 pub use visibilities::{Integration, Visibilities};

@@ -9,15 +9,23 @@ use corrust_host::{
     samples::{RawShape, Shape},
 };
 
-use super::source::{Head, Piece, Recorded, Silence, Source, Wants};
-use crate::formats::{Recording, ahead::ReadAhead};
+use super::{
+    blocks::{Ahead, Blocks, BlocksOf},
+    source::{Head, Piece, Recorded, Silence, Source, Wants},
+};
+use crate::formats::Recording;
 
 /// Bytes of samples that are read at a time, and the most of sums that a block is to be worth.
 const BLOCK_BYTES: usize = 1 << 26;
 const MOST_BYTES: usize = 1 << 28;
 
-/// A recording as a source. It reads ahead, in a thread of its own, from the first piece on: at most three blocks are in
-/// memory. A piece is a block in host memory, in the recording's encoding and layout, or a gap longer than a block.
+/// Times, `bytes` bytes each, of blocks of about 64 MiB; at least 1.
+pub fn block_times(bytes: usize) -> usize {
+    (BLOCK_BYTES / bytes.max(1)).max(1)
+}
+
+/// Blocks as a source, such as a recording's. It reads ahead, in a thread of its own, from the first piece on: at most three
+/// blocks are in memory. A piece is a block in host memory, or a gap without samples.
 ///
 /// ```
 /// use corrust_host::Result;
@@ -39,8 +47,9 @@ const MOST_BYTES: usize = 1 << 28;
 pub struct Reader<S: Recorded = Shape> {
     head: Head<S>,
     block_times: usize,
-    /// Times to read.
+    /// Times to read, and whether they are all, whatever is wanted.
     end: u64,
+    to_end: bool,
     state: State<S>,
     /// GPU that the blocks' memory is locked for.
     gpu: Option<Arc<dyn Gpu>>,
@@ -57,19 +66,19 @@ pub struct Reader<S: Recorded = Shape> {
 
 enum State<S> {
     /// Nothing has been read.
-    Unread(Option<Box<dyn Recording<S>>>),
-    Reading(ReadAhead),
+    Unread(Option<Box<dyn Blocks<S>>>),
+    Reading(Ahead),
 }
 
 impl<S: Recorded> Reader<S> {
-    /// Reads a recording in blocks of `block_times` times, at least 1, of bits whole words.
-    pub fn over(recording: Box<dyn Recording<S>>, block_times: usize) -> Self {
-        let head = Head::of(&*recording);
+    /// Hands out blocks.
+    pub fn of(blocks: impl Blocks<S> + 'static) -> Self {
         Self {
-            head,
-            block_times: 1,
+            head: blocks.head().clone(),
+            block_times: blocks.block_times(),
             end: u64::MAX,
-            state: State::Unread(Some(recording)),
+            to_end: false,
+            state: State::Unread(Some(Box::new(blocks))),
             gpu: None,
             silence: None,
             start: 0,
@@ -78,14 +87,12 @@ impl<S: Recorded> Reader<S> {
             gap: 0,
             present: 0,
         }
-        .blocks(block_times)
     }
 
-    /// Reads blocks of `times` times.
-    #[must_use]
-    pub fn blocks(mut self, times: usize) -> Self {
-        self.block_times = times.max(1).next_multiple_of(self.head.shape.word() as usize);
-        self
+    /// Reads a recording in blocks of `block_times` times, at least 1, of bits whole words. Gaps that are longer than a block
+    /// are passed over.
+    pub fn over(recording: Box<dyn Recording<S>>, block_times: usize) -> Self {
+        Self::of(BlocksOf::recording(recording, block_times))
     }
 
     /// Reads into memory that a GPU has locked, if there is one: a plan on that GPU is fed from it without another copy.
@@ -98,6 +105,12 @@ impl<S: Recorded> Reader<S> {
     #[must_use]
     pub fn filled(self) -> Self {
         Self { silence: Some(Silence::new(self.head.shape)), ..self }
+    }
+
+    /// Reads all times, whatever is [wanted](Source::begin): of blocks that write files of their own as they are made.
+    #[must_use]
+    pub fn to_end(self) -> Self {
+        Self { to_end: true, ..self }
     }
 
     /// All of the first block, which is not handed out by this: levels are measured of it. [`None`] where the recording has
@@ -118,11 +131,10 @@ impl<S: Recorded> Reader<S> {
         Ok(Some(shape.view(self.reading().current(), 0..times)))
     }
 
-    fn reading(&mut self) -> &mut ReadAhead {
-        if let State::Unread(recording) = &mut self.state {
-            let recording = recording.take().expect("a recording begins once");
-            let ahead = ReadAhead::locked_for(self.gpu.as_ref(), recording, self.block_times);
-            self.state = State::Reading(ahead);
+    fn reading(&mut self) -> &mut Ahead {
+        if let State::Unread(blocks) = &mut self.state {
+            let blocks = blocks.take().expect("a recording begins once");
+            self.state = State::Reading(Ahead::start(self.gpu.as_ref(), blocks));
         }
         match &mut self.state {
             State::Reading(ahead) => ahead,
@@ -133,11 +145,13 @@ impl<S: Recorded> Reader<S> {
     /// Goes on to the next block, and the gap before it, where nothing is left of the one before; whether there is something.
     fn fill(&mut self) -> Result<bool> {
         while self.gap == 0 && self.present == 0 {
-            let found = self.reading().next_block()?.map(|block| (block.gap, block.times as u64));
-            match (found, self.head.times) {
-                (Some((gap, present)), _) => (self.gap, self.present) = (gap, present),
-                (None, None) => return Ok(false),
-                (None, Some(times)) => {
+            match (self.reading().advance()?, self.head.times) {
+                (true, _) => {
+                    let block = self.reading().current();
+                    (self.gap, self.present) = (block.gap, block.times as u64);
+                }
+                (false, None) => return Ok(false),
+                (false, Some(times)) => {
                     let (at, times) = (self.start, times.min(self.end));
                     return Err(Error::invalid(format!(
                         "the recording ended at time {at} of {times}"
@@ -150,15 +164,20 @@ impl<S: Recorded> Reader<S> {
 }
 
 impl Reader {
-    /// Reads channels for a correlator, in blocks of 64 MiB, or up to 256 MiB where its sums are as many: it goes through
-    /// them once per block.
+    /// Reads channels for a correlator, in blocks of [as many times](Self::correlated_times) as suit it.
     pub fn channels(recording: Box<dyn Recording>) -> Self {
+        let times = Self::correlated_times(&recording.shape());
+        Self::over(recording, times)
+    }
+
+    /// Times of blocks for a correlator: 64 MiB, or up to 256 MiB where its sums are as many, since it goes through them once
+    /// per block.
+    pub fn correlated_times(shape: &Shape) -> usize {
         /// Times that kernels take in together.
         const GRAIN: usize = 256;
-        let shape = recording.shape();
         let sums = 16_usize.saturating_mul(baselines(shape.inputs)).saturating_mul(shape.channels);
         let times = (sums.clamp(BLOCK_BYTES, MOST_BYTES) / shape.bytes_per_time()).max(1);
-        Self::over(recording, if times > GRAIN { times / GRAIN * GRAIN } else { times })
+        if times > GRAIN { times / GRAIN * GRAIN } else { times }
     }
 }
 
@@ -205,7 +224,9 @@ impl<S: Recorded> Source<S> for Reader<S> {
     }
 
     fn begin(&mut self, wants: &Wants) {
-        self.end = wants.end;
+        if !self.to_end {
+            self.end = wants.end;
+        }
     }
 
     fn advance(&mut self) -> Result<bool> {
@@ -235,5 +256,12 @@ impl<S: Recorded> Source<S> for Reader<S> {
             _ => None,
         };
         Piece { start, times, samples, host: samples }
+    }
+
+    fn clipped(&self) -> Result<Vec<u64>> {
+        match &self.state {
+            State::Unread(_) => Ok(Vec::new()),
+            State::Reading(ahead) => Ok(ahead.clipped().to_vec()),
+        }
     }
 }

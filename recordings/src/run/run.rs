@@ -46,6 +46,28 @@ struct Running<'a, S: Recorded> {
     took: Duration,
 }
 
+/// Product of pieces in host memory.
+struct Each<Take>(Take);
+
+impl<S: Recorded, Take: FnMut(&Piece<S::View<'_>>) -> Result<()>> Product<S> for Each<Take> {
+    fn begin(&mut self, _: &Head<S>) -> Result<Wants> {
+        Ok(Wants { host: true, ..Wants::default() })
+    }
+
+    fn take(&mut self, piece: &Piece<S::View<'_>>) -> Result<()> {
+        if piece.host.is_none() && piece.samples.is_some() {
+            return Err(Error::invalid(
+                "samples of several GPUs' F-engine: expected one GPU, or the CPU",
+            ));
+        }
+        (self.0)(&Piece { samples: piece.host, ..*piece })
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
 /// Makes products of one source: every sample is read once, and reaches the GPU once, where it is
 /// [brought](crate::run::Bring) there.
 ///
@@ -113,6 +135,24 @@ impl<'a, S: Recorded> Run<'a, S> {
     pub fn add(&mut self, name: impl Into<String>, product: impl Product<S> + 'a) {
         let (name, product) = (name.into(), Box::new(product));
         self.running.push(Running { name, product, took: Duration::ZERO });
+    }
+
+    /// Adds a product that is made of the pieces in host memory.
+    pub fn each(
+        &mut self,
+        name: impl Into<String>,
+        take: impl FnMut(&Piece<S::View<'_>>) -> Result<()> + 'a,
+    ) {
+        self.add(name, Each(take));
+    }
+
+    /// Makes all products, and returns the error of the first that failed.
+    ///
+    /// # Errors
+    /// As for [`go`](Self::go), and that of the product.
+    pub fn all(self) -> Result<Done> {
+        let mut done = self.go(|_, _| {})?;
+        if done.faults.is_empty() { Ok(done) } else { Err(done.faults.swap_remove(0).1) }
     }
 
     /// Makes all products. One that fails ends alone: `tell` gets its error at once, which is also returned at the end.

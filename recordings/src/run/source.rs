@@ -4,30 +4,71 @@ use std::ops::Range;
 
 use corrust_host::{
     Result, Samples,
+    quantise::Quantised,
     samples::{CountShape, Missing, RawSamples, RawShape, Shape, missing_within},
 };
 
-use crate::formats::{Block, Recording};
+use crate::{
+    array::{
+        file::{Channels, PhaseCenter},
+        time::Timestamp,
+    },
+    formats::{Block, Recording},
+};
 
 /// Facts of a stream of samples.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Head<S = Shape> {
     /// Shape of the samples.
     pub shape: S,
     /// Number of times; [`None`] of a stream that shows only at its end how long it is.
     pub times: Option<u64>,
+    /// Seconds from one time to the next, if known.
+    pub interval: Option<f64>,
+    /// When the first time was taken, if known.
+    pub start: Option<Timestamp>,
+    /// Frequencies of the channels, if known.
+    pub frequencies: Option<Channels>,
+    /// Name of the telescope, if known.
+    pub telescope: Option<String>,
+    /// Name and direction of the source, if known.
+    pub source: Option<PhaseCenter>,
     /// Noise of the channels, as [`Recording::circularity`] has it.
     pub circularity: Vec<f64>,
+    /// How samples of few bits were made, as [`Recording::quantised`] has it.
+    pub quantised: Vec<Quantised>,
 }
 
 impl<S> Head<S> {
     /// Facts of a recording.
     pub fn of(recording: &dyn Recording<S>) -> Self {
         let times = recording.times();
+        let telescope = recording.facts().into_iter().find(|fact| fact.0 == "telescope");
         Self {
-            shape: recording.shape(),
             times: (times < u64::MAX).then_some(times),
+            interval: recording.interval(),
+            start: recording.start(),
+            frequencies: recording.frequencies(),
+            telescope: telescope.map(|fact| fact.1),
+            source: recording.source(),
             circularity: recording.circularity(),
+            quantised: recording.quantised().to_vec(),
+            ..Self::new(recording.shape())
+        }
+    }
+
+    /// Facts of a stream of unknown length, of which nothing but the shape is known.
+    pub fn new(shape: S) -> Self {
+        Self {
+            shape,
+            times: None,
+            interval: None,
+            start: None,
+            frequencies: None,
+            telescope: None,
+            source: None,
+            circularity: Vec::new(),
+            quantised: Vec::new(),
         }
     }
 }

@@ -1,115 +1,72 @@
-//! Spectra of raw voltages as a recording.
+//! Spectra of raw voltages in host memory.
 
 use std::sync::Arc;
 
 use corrust_host::{
-    Channeliser, Layout, Result,
+    Layout, Result,
     device::Gpu,
     samples::{Memory, Missing, Shape},
 };
 
-use super::{channelise::Channelise, read::Reader, source::Source};
-use crate::{
-    array::{file::Channels, time::Timestamp},
-    formats::{Block, RawShape, Recording, recording::read_past},
+use super::{
+    blocks::Blocks,
+    channelise::Channelise,
+    source::{Head, Source},
 };
+use crate::formats::Block;
 
-/// Spectra of raw voltages as a recording of channels, in host memory and in `tcn` order, made as it is read: what takes any
-/// recording, as [`Upchannelised`](super::Upchannelised) and [`Flagged`](super::Flagged) do, takes them. A time is a spectrum.
+/// Spectra of raw voltages in blocks of host memory, in `tcn` order, for steps there. A time is a spectrum.
 /// [`Channelise`] leaves spectra on a GPU for plans there.
-pub struct Channelised {
+pub struct HostSpectra {
     spectra: Channelise<'static>,
-    shape: Shape,
+    head: Head,
+    times: usize,
     gpu: Option<Arc<dyn Gpu>>,
-    /// Number of the spectra that were made last that have been read.
-    read: usize,
-    position: u64,
-    interval: Option<f64>,
-    start: Option<Timestamp>,
-    frequencies: Option<Channels>,
+    /// Number of the spectra that were made last that have been taken.
+    taken: u64,
 }
 
-impl Channelised {
-    /// The spectra that `plan` makes of voltages; it begins another stream.
-    ///
-    /// # Errors
-    /// As for [`Channelise::over`].
-    pub fn over(voltages: Reader<RawShape>, plan: Channeliser) -> Result<Self> {
-        let gpu = plan.gpu().cloned();
-        let spectra = Channelise::over(voltages, plan)?;
-        let shape = Shape { layout: Layout::Tcn, ..spectra.head().shape };
-        Ok(Self {
-            spectra,
-            shape,
-            gpu,
-            read: 0,
-            position: 0,
-            interval: None,
-            start: None,
-            frequencies: None,
-        })
+impl HostSpectra {
+    /// Blocks of `times` spectra, at least 1.
+    pub fn of(mut spectra: Channelise<'static>, times: usize) -> Self {
+        let gpu = spectra.plan().gpu().cloned();
+        let head = spectra.head().clone();
+        let head = Head { shape: Shape { layout: Layout::Tcn, ..head.shape }, ..head };
+        Self { spectra, head, times: times.max(1), gpu, taken: 0 }
     }
 
-    /// Says how many seconds apart spectra are, when the first one begins, and which frequencies they have.
-    #[must_use]
-    pub fn told(
-        mut self,
-        interval: Option<f64>,
-        start: Option<Timestamp>,
-        frequencies: Option<Channels>,
-    ) -> Self {
-        (self.interval, self.start, self.frequencies) = (interval, start, frequencies);
-        self
-    }
-
-    /// Goes on to spectra that have not been read, and says how many there are; 0 at the end.
-    fn go_on(&mut self) -> Result<usize> {
-        if self.read == self.spectra.piece().times as usize {
+    /// Goes on to spectra that have not been taken, and returns how many there are; 0 at the end.
+    fn go_on(&mut self) -> Result<u64> {
+        if self.taken == self.spectra.piece().times {
             self.spectra.advance()?;
-            self.read = 0;
+            self.taken = 0;
         }
-        Ok(self.spectra.piece().times as usize - self.read)
+        Ok(self.spectra.piece().times - self.taken)
     }
 }
 
-impl Recording for Channelised {
-    fn shape(&self) -> Shape {
-        self.shape
+impl Blocks for HostSpectra {
+    fn head(&self) -> &Head {
+        &self.head
     }
 
-    fn times(&self) -> u64 {
-        self.spectra.head().times.unwrap_or(u64::MAX)
+    fn block_times(&self) -> usize {
+        self.times
     }
 
-    fn interval(&self) -> Option<f64> {
-        self.interval
-    }
-
-    fn start(&self) -> Option<Timestamp> {
-        self.start
-    }
-
-    fn frequencies(&self) -> Option<Channels> {
-        self.frequencies.clone()
-    }
-
-    fn circularity(&self) -> Vec<f64> {
-        self.spectra.head().circularity.clone()
-    }
-
-    fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
-        let left = self.times().saturating_sub(self.position);
-        let times = usize::try_from(left).map_or(times, |left| left.min(times));
-        let step = self.shape.bytes_per_time();
-        block.reset(&self.shape, times)?;
+    fn next(&mut self, block: &mut Block) -> Result<bool> {
+        let step = self.head.shape.bytes_per_time();
+        block.reset(&self.head.shape, self.times)?;
         let mut filled = 0;
-        while filled < times {
-            let count = self.go_on()?.min(times - filled);
+        while filled < self.times {
+            let left = usize::try_from(self.go_on()?).unwrap_or(usize::MAX);
+            let count = left.min(self.times - filled);
             if count == 0 {
                 break;
             }
             let made = self.spectra.piece().samples.expect("spectra have samples");
-            let view = made.times(self.read..self.read + count);
+            let from = self.taken as usize;
+            let view = made.times(from..from + count);
             let bytes = match (view.memory(), &self.gpu) {
                 (Memory::Device(_), Some(gpu)) => view.gather_from(gpu, Layout::Tcn)?,
                 _ => view.gather(Layout::Tcn)?,
@@ -119,30 +76,28 @@ impl Recording for Channelised {
                 let times = gap.times.start + filled..gap.times.end + filled;
                 Missing { times, ..gap }
             }));
-            self.read += count;
+            self.taken += count as u64;
             filled += count;
         }
         block.samples.resize(filled * step)?;
         block.times = filled;
-        self.position += filled as u64;
-        Ok(filled)
+        Ok(filled > 0)
     }
 
-    fn skip(&mut self, times: u64) -> Result<()> {
-        // Whatever is passed over is the filter bank's history.
-        let step = self.shape.bytes_per_time();
-        read_past(self, times, step)
+    fn clipped(&self) -> Result<Vec<u64>> {
+        self.spectra.clipped()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use corrust_host::{
-        Device, Samples,
-        samples::{RawEncoding, RawLayout},
+        Channeliser, Device, Samples,
+        samples::{RawEncoding, RawLayout, RawShape},
     };
 
     use super::*;
+    use crate::{formats::Recording, run::Reader};
 
     /// Numbers of 3 inputs, of which some samples are missing.
     struct Noise {
@@ -199,7 +154,7 @@ mod tests {
         let plan = Channeliser::builder(3, 8).encoding(RawEncoding::I8).layout(RawLayout::Tn);
         let plan = plan.taps(4).output_layout(layout).device(Device::Cpu).build().unwrap();
         let recording = Box::new(Noise { times: 2000, next: 0 });
-        (Reader::voltages(recording, plan.shape()).blocks(130), plan)
+        (Reader::over(recording, 130).filled(), plan)
     }
 
     /// Every sample, and whether it is missing.
@@ -220,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_of_spectra_has_those_of_the_pieces() {
+    fn blocks_have_the_spectra_of_the_pieces() {
         let mut expected = Vec::new();
         let (of, plan) = voltages(Layout::Tcn);
         let mut spectra = Channelise::over(of, plan).unwrap();
@@ -233,39 +188,25 @@ mod tests {
         for layout in [Layout::Tcn, Layout::Cnt] {
             for times in [1, 7, 64, spectra, 1000] {
                 let (of, plan) = voltages(layout);
-                let mut recording = Channelised::over(of, plan).unwrap();
-                assert_eq!(recording.times(), spectra as u64);
+                let mut blocks = HostSpectra::of(Channelise::over(of, plan).unwrap(), times);
+                assert_eq!(blocks.head().times, Some(spectra as u64));
                 let (mut found, mut block) = (Vec::new(), Block::new());
-                // The first five are passed over.
-                recording.skip(5).unwrap();
-                while recording.read_block(times, &mut block).unwrap() > 0 {
+                while blocks.next(&mut block).unwrap() {
                     assert!(
-                        block.times == times
-                            || found.len() + block.times * 48 == expected.len() - 240
+                        block.times == times || found.len() + block.times * 48 == expected.len()
                     );
-                    flattened(&block.view(&recording.shape()), &mut found);
+                    flattened(&block.view(&blocks.head().shape), &mut found);
                 }
-                assert!(found == expected[240..], "{layout} {times}");
+                assert!(found == expected, "{layout} {times}");
             }
         }
-    }
-
-    #[test]
-    fn what_is_told_is_said() {
-        let (of, plan) = voltages(Layout::Tcn);
-        let recording = Channelised::over(of, plan).unwrap();
-        assert_eq!((recording.interval(), recording.start()), (None, None));
-        let even = Channels::Even { first: 1.0, width: 2.0 };
-        let told = recording.told(Some(3.0), Some(Timestamp::UNIX_EPOCH), Some(even.clone()));
-        assert_eq!((told.interval(), told.frequencies()), (Some(3.0), Some(even)));
-        assert_eq!(told.start(), Some(Timestamp::UNIX_EPOCH));
     }
 
     #[test]
     fn a_recording_shorter_than_a_spectrum_is_refused() {
         let (_, plan) = voltages(Layout::Tcn);
         let short = Reader::voltages(Box::new(Noise { times: 63, next: 0 }), plan.shape());
-        let refused = Channelised::over(short, plan).err().unwrap();
+        let refused = Channelise::over(short, plan).err().unwrap();
         assert!(refused.to_string().contains("63 samples of each input"), "{refused}");
     }
 }

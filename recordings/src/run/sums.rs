@@ -1,9 +1,9 @@
-//! Sums of blocks of times, and products that are made on the host.
+//! Sums of blocks of times.
 
 use std::sync::Arc;
 
 use corrust_host::{
-    Error, Result, Samples,
+    Result, Samples,
     device::Gpu,
     kurtosis::{Kurtosis, Sums},
 };
@@ -113,34 +113,5 @@ impl<Tell: FnMut(&[i64], u64) -> Result<()>> Product for BlockSums<Tell> {
 
     fn begin(&mut self, _: &Head) -> Result<Wants> {
         Ok(Wants { host: self.gpu.is_none(), ..Wants::default() })
-    }
-}
-
-/// A product that is made of samples in the host's memory.
-pub struct HostSamples<Take>(Take);
-
-impl<Take: FnMut(Option<&Samples<'_>>, u64) -> Result<()>> HostSamples<Take> {
-    /// Gives `take` the samples of consecutive times, none within a long gap, and how many times they are.
-    pub fn new(take: Take) -> Self {
-        Self(take)
-    }
-}
-
-impl<Take: FnMut(Option<&Samples<'_>>, u64) -> Result<()>> Product for HostSamples<Take> {
-    fn take(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {
-        if piece.host.is_none() && piece.samples.is_some() {
-            return Err(Error::invalid(
-                "samples of several GPUs' F-engine: expected one GPU, or the CPU",
-            ));
-        }
-        (self.0)(piece.host.as_ref(), piece.times)
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    fn begin(&mut self, _: &Head) -> Result<Wants> {
-        Ok(Wants { host: true, ..Wants::default() })
     }
 }

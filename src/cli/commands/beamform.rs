@@ -14,29 +14,29 @@ use corrust::{
     correlate,
     device::Gpu,
     format::{
-        Recording,
+        Options,
         array::{Array, Feeds, Field, Stokes},
         guppi,
         npy::{Dtype, Reader, Voltages, Writer},
         vdif,
     },
-    run::Source,
+    run::{self, BeamsOf, GridBeamsOf, Run},
     samples::RawEncoding,
 };
 use ndarray::Array3;
 
 use crate::cli::commands::channelise::element;
+use crate::cli::commands::correlate::input::{Input, RawInput, complete};
 use crate::cli::commands::filterbank::{Of, Powers, Scaling, dated, power, voltage, warn_of};
 use crate::cli::commands::grid::{Dishes, Output};
-use crate::cli::options::flagging::Flagging;
+use crate::cli::options::engine::{LEVELS, warn_of_clipped};
+use crate::cli::options::files::Tolerance;
+use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::run_files::{Existing, RunFiles, all, ending, input, output};
 use crate::cli::options::selection::expect_integers;
 use crate::cli::terminal::numbers::{count, digits, si};
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::{say, warn};
-
-/// Bytes of voltages that are read and beamformed at a time.
-const BLOCK_BYTES: usize = 1 << 26;
 
 /// Times of a block are a multiple of this, or fewer.
 const GRAIN: usize = 64;
@@ -59,13 +59,23 @@ const MUCH_CLIPPED: f64 = 0.02;
 /// channels together, a power of two of them; udp://239.1.2.0:7150 in place of a name sends the same frames to that address,
 /// one in each packet; spead://239.1.2.0+3:7150 sends heaps of SPEAD, as MeerKAT's beamformers do, P b + p to the address of
 /// that number: items 0x1600 timestamp, 0x4103 first channel, 0x5004 dishes, 0x5000 samples int8 [channel][256 times][2].
+///
+/// With --channelise the recording is of raw voltages, NumPy, VDIF, DADA, Mark 5B or GUPPI RAW: spectra go from the F-engine
+/// to the beamformer on the device. Input p D + d is dish d of polarisation p, of as many polarisations as the weights have.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    allow_negative_numbers = true,
+    mut_group("Tolerance", |group| group.requires("channelise")),
+    mut_arg("spectrum_encoding", |arg| arg.long("spectrum-encoding").value_name("ENCODING")),
+    mut_arg("raw_bits", |arg| arg.long("raw-bits"))
+)]
 pub struct Args {
     /// Voltages, a NumPy file, - for the standard input: ci4 as uint8 [T][F][P][D], or [T][F][D] for one
-    /// polarisation; ci8 as int8 and cf16 as float16 with a last axis of 2
-    #[arg(value_name = "E.npy", value_parser = input())]
-    voltages: PathBuf,
+    /// polarisation; ci8 as int8 and cf16 as float16 with a last axis of 2. With --channelise files of raw voltages in
+    /// order of time
+    #[arg(required = true, value_name = "E.npy", value_parser = input())]
+    voltages: Vec<PathBuf>,
     #[command(flatten)]
     beams: BeamOptions,
     #[command(flatten)]
@@ -78,6 +88,10 @@ pub struct Args {
     device: Devices,
     #[arg(long, default_value_t = Kernel::Auto, help = kernels())]
     kernel: Kernel,
+    #[command(flatten)]
+    tolerance: Tolerance,
+    #[command(flatten)]
+    raw: RawInput,
 }
 
 /// Beams, and the files that they go to.
@@ -150,6 +164,7 @@ Examples:
   corrust beamform int8.npy --weights weights.npy --shifts shifts.npy -o beams.vdif --array array.json
   corrust beamform voltages.npy --grid dishes.json -o powers.npy --integrate 40
   corrust beamform voltages.npy --grid dishes.json -o beam.fil --beam 5,21 --array array.json --integrate 40
+  corrust beamform scan.vdif --channelise 1024 --level --weights weights.npy --shifts shifts.npy -o beams.npy
 
 In Python:
   j = numpy.load('beams.npy').view('int8')
@@ -158,57 +173,58 @@ In Python:
 impl Args {
     /// Forms the beams.
     pub fn run(self) -> Result<()> {
-        let Self { voltages: path, beams, .. } = &self;
+        let Self { voltages: paths, beams, .. } = &self;
         if let Some(dishes) = &beams.grid {
             return self.run_grid(dishes);
         }
         let array = beams.read_array()?;
         let weights = Reader::open(&beams.weights)?;
         let names = beams.names(&weights)?;
-        let files = RunFiles::default().reads([path, &beams.weights, &beams.shifts]);
-        let files = files.reads(&beams.array).writes(&names);
+        let files = self.files().reads([&beams.weights, &beams.shifts]).writes(&names);
         let files = files.writes(&beams.incoherent).writes(&beams.clipped);
-        files.writes(self.flagging.files()).check(self.existing)?;
+        files.check(self.existing)?;
 
-        let (voltages, encoding, streams) = self.open_voltages()?;
+        let of_inputs = |channels, inputs| streams(&weights, channels, inputs);
+        let (input, array, axes) = self.open(array, of_inputs)?;
+        let (recorded, times) = (input.head.shape, input.recorded());
+        if times == u64::MAX && (!beams.is_endless() || beams.incoherent.is_some()) {
+            return Err(Error::file(
+                &paths[0],
+                "a stream of unknown length: expected beams as a filterbank file, GUPPI RAW, VDIF or SPEAD, which may have \
+                 any length",
+            ));
+        }
         let gpus = self.device.open()?;
         let place = Place { device: self.device.clone(), gpus: gpus.clone(), kernel: self.kernel };
-        let (mut plan, shape) = beams.plan(weights, path, (encoding, streams), place)?;
-        let voltages = Box::new(Voltages::of_array(voltages, voltage_shape(&shape))?);
-        let times = voltages.times();
+        let (plan, shape) = beams.plan(weights, &paths[0], (recorded.encoding, axes), place)?;
+        let made = format!("{} ({})", plan.device_name(), plan.kernel());
         let length = (times as usize, Ticks::of(shape.channels));
         let mut outputs = Outputs::create(beams, &shape, length, array.as_ref(), &names)?;
 
         let start = Instant::now();
-        let bar = Progress::new("beamforming", &voltage_shape(&shape), times);
-        let at_once = block_times(&shape);
-        let (mut source, judged) =
-            self.flagging.of_streams(shape.polarisations).over(voltages, &gpus, at_once)?;
-        let mut formed = Beams::default();
-        while source.advance()? {
-            let piece = source.piece();
-            match piece.samples {
-                Some(samples) => {
-                    plan.beamform_into(samples, &mut formed)?;
-                    outputs.write(piece.start as usize, &formed)?;
-                }
-                None => outputs.skip(piece.times)?,
-            }
-            bar.set(piece.start + piece.times);
-        }
-        drop(source);
+        let bar = Progress::new("beamforming", &recorded, times);
+        let (flagging, is_raw) = (self.flagging_of(&input, axes), input.is_raw());
+        let (source, judged) =
+            input.source(&flagging, &self.device, &gpus, Some(block_times(&shape)))?;
+        let mut run = Run::over(source).progress(|done| bar.set(done));
+        let beams_of = BeamsOf::new(plan, |start, formed, times| match formed {
+            Some(formed) => outputs.write(start as usize, formed),
+            None => outputs.skip(times),
+        });
+        run.add("beams", beams_of);
+        let done = run.all()?;
         drop(bar);
-        if let Some(judged) = judged {
-            let samples = judged.samples();
-            judged.finish()?;
-            say(samples.said());
+        judged.map_or(Ok(()), Judged::report)?;
+        if is_raw {
+            warn_of_clipped(&done.clipped, shape.channels, done.times, LEVELS);
         }
+        let times = done.times;
         let clipped = outputs.finish(times)?;
 
         let seconds = start.elapsed().as_secs_f64();
         say(format_args!(
-            "formed {} of {} x {} x {} x {} in {seconds:.2} s: {}voltages/s, {} useful TOPS on {} \
-             ({}), {} % of the samples clipped: {}",
+            "formed {} of {} x {} x {} x {} in {seconds:.2} s: {}voltages/s, {} useful TOPS on {made}, \
+             {} % of the samples clipped: {}",
             count(shape.beams, "beam"),
             count(shape.dishes, "dish"),
             count(shape.channels, "channel"),
@@ -216,8 +232,6 @@ impl Args {
             count(times, "time"),
             si(shape.bytes_per_time() as f64 * times as f64 / seconds),
             digits(useful_operations(&shape, times) / seconds / 1e12),
-            plan.device_name(),
-            plan.kernel(),
             digits(100.0 * clipped),
             written(&beams.output, &names)
         ));
@@ -226,7 +240,7 @@ impl Args {
 
     /// Makes powers of the beams of dishes on a grid.
     fn run_grid(&self, dishes: &Path) -> Result<()> {
-        let Self { voltages: path, beams, .. } = self;
+        let Self { voltages: paths, beams, .. } = self;
         if self.kernel != Kernel::Auto {
             return Err(Error::invalid(format!(
                 "kernel {} with --grid: expected auto, and --grid-kernel for beams on a grid",
@@ -244,15 +258,22 @@ impl Args {
                 "--beam {beam}: chosen for a filterbank file, expected an output whose name ends in .{FIL}"
             )));
         }
-        let files = RunFiles::default().reads([path]).reads(&beams.array).reads(&beams.grid);
-        let files = files.writes([&beams.output]);
-        files.writes(self.flagging.files()).check(self.existing)?;
+        let files = self.files().reads(&beams.grid).writes([&beams.output]);
+        files.check(self.existing)?;
 
-        let (voltages, encoding, streams) = self.open_voltages()?;
-        let times = voltages.shape()[0] as u64;
+        let dishes = Dishes::read(dishes)?;
+        let of_inputs = |channels, inputs| dishes.streams(channels, inputs);
+        let (input, array, axes) = self.open(array, of_inputs)?;
+        let (recorded, times) = (input.head.shape, input.recorded());
+        if times == u64::MAX && array.is_none() {
+            return Err(Error::file(
+                &paths[0],
+                "a stream of unknown length: expected a filterbank file, which may have any length",
+            ));
+        }
         let step = beams.scaling.integrate.map_or(1, NonZeroU64::get);
-        let plan = Dishes::read(dishes)?.builder(path, streams)?;
-        let plan = plan.encoding(encoding).half(beams.half).kernel(beams.grid_kernel);
+        let plan = dishes.builder(&paths[0], axes)?;
+        let plan = plan.encoding(recorded.encoding).half(beams.half).kernel(beams.grid_kernel);
         let plan = plan.integrate(usize::try_from(step).unwrap_or(usize::MAX));
         let gpu = match &self.device.open()?[..] {
             [] => None,
@@ -265,51 +286,29 @@ impl Args {
                 )));
             }
         };
-        let mut plan = match &gpu {
+        let plan = match &gpu {
             Some(gpu) => plan.gpu(gpu.clone()),
             None => plan.device(Device::Cpu),
         }
         .build()?;
-        let shape = *plan.shape();
-        let recorded = correlate::Shape {
-            inputs: shape.dishes,
-            channels: shape.channels * shape.polarisations,
-            encoding,
-            layout: Layout::Tcn,
-        };
-        let voltages = Box::new(Voltages::of_array(voltages, recorded)?);
+        let (shape, device) = (*plan.shape(), plan.device_name().to_owned());
         let options = (&beams.chosen[..], &beams.scaling);
         let mut output = Output::create(&beams.output, &shape, times, array.as_ref(), options)?;
 
         let start = Instant::now();
-        let bar = Progress::new("beamforming", &voltages.shape(), times);
-        let most = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
-        let (mut source, judged) =
-            self.flagging.of_streams(shape.polarisations).over(voltages, gpu.as_slice(), most)?;
-        let mut silence = Vec::new();
-        while source.advance()? {
-            let piece = source.piece();
-            bar.set(piece.start);
-            if let Some(samples) = piece.samples {
-                output.write(&plan.beamform(samples)?, &shape)?;
-                continue;
-            }
-            // A gap longer than a block.
-            let mut left = piece.times;
-            while left > 0 {
-                let times = left.min(most as u64);
-                silence.resize(times as usize * shape.bytes_per_time(), encoding.zero()[0]);
-                output.write(&plan.beamform(&silence)?, &shape)?;
-                left -= times;
-            }
-        }
-        drop(source);
+        let bar = Progress::new("beamforming", &recorded, times);
+        let most = run::block_times(shape.bytes_per_time());
+        let (flagging, is_raw) = (self.flagging_of(&input, axes), input.is_raw());
+        let (source, judged) = input.source(&flagging, &self.device, gpu.as_slice(), Some(most))?;
+        let mut run = Run::over(source).progress(|done| bar.set(done));
+        run.add("beams", GridBeamsOf::new(plan, |beams| output.write(beams, &shape)));
+        let done = run.all()?;
         drop(bar);
-        if let Some(judged) = judged {
-            let samples = judged.samples();
-            judged.finish()?;
-            say(samples.said());
+        judged.map_or(Ok(()), Judged::report)?;
+        if is_raw {
+            warn_of_clipped(&done.clipped, shape.channels, done.times, LEVELS);
         }
+        let times = done.times;
         output.finish(times, shape.block_times)?;
         let seconds = start.elapsed().as_secs_f64();
         say(format_args!(
@@ -322,15 +321,50 @@ impl Args {
             count(shape.polarisations, "polarisation"),
             count(times, "time"),
             si(shape.bytes_per_time() as f64 * times as f64 / seconds),
-            plan.device_name(),
+            device,
             beams.output.display()
         ));
         Ok(())
     }
 
-    /// Opens the voltages, and returns them with their encoding and the lengths of their axes `[F, P, D]`.
-    fn open_voltages(&self) -> Result<(Reader, Encoding, [usize; 3])> {
-        let voltages = Reader::open(&self.voltages)?;
+    /// The files that every beamformer reads and writes.
+    fn files(&self) -> RunFiles<'_> {
+        let files = RunFiles::default().reads(&self.voltages).reads(self.raw.engine.files());
+        files.reads(&self.beams.array).writes(self.flagging.files())
+    }
+
+    /// Flags of voltages of axes `[F, P, D]`.
+    fn flagging_of(&self, input: &Input, [channels, ..]: [usize; 3]) -> Flagging {
+        self.flagging.of_streams(input.head.shape.channels / channels.max(1))
+    }
+
+    /// Opens the voltages, and returns them with the array, completed, and the lengths of their axes `[F, P, D]`: `of_inputs`
+    /// of the channels and inputs of raw voltages.
+    fn open(
+        &self,
+        mut array: Option<Array>,
+        of_inputs: impl FnOnce(usize, usize) -> [usize; 3],
+    ) -> Result<(Input, Option<Array>, [usize; 3])> {
+        let files = (&self.voltages[..], self.tolerance.with(Options::default()));
+        let dated = (array.is_some(), "--delays, or an output with times");
+        if let Some(input) = self.raw.open(files, array.as_ref(), dated)? {
+            array.iter_mut().try_for_each(|array| complete(array, &input.head))?;
+            let correlate::Shape { channels, inputs, .. } = input.head.shape;
+            return Ok((input, array, of_inputs(channels, inputs)));
+        }
+        if let Some(second) = self.voltages.get(1) {
+            return Err(Error::file(second, "a second file: expected one, or --channelise"));
+        }
+        let (voltages, shape, axes) = self.open_array()?;
+        let input = Input::channels(Box::new(Voltages::of_array(voltages, shape)?));
+        Ok((input, array, axes))
+    }
+
+    /// Opens the NumPy file of voltages, and returns its shape as a recording, with a channel for each channel and
+    /// polarisation, and the lengths of its axes `[F, P, D]`.
+    fn open_array(&self) -> Result<(Reader, correlate::Shape, [usize; 3])> {
+        let path = &self.voltages[0];
+        let voltages = Reader::open(path)?;
         let encoding = encoding_of(&voltages, Encoding::Ci4);
         let (dtype, parts) = element(encoding.into());
         let pair = &["2"][..parts - 1];
@@ -345,14 +379,21 @@ impl Args {
             && found != 2
         {
             let reason = format!("last axis of {found}: expected 2, real and imaginary parts");
-            return Err(Error::file(&self.voltages, reason));
+            return Err(Error::file(path, reason));
         }
         let streams = match axes[1..axes.len() + 1 - parts] {
             [channels, dishes] => [channels, 1, dishes],
             [channels, polarisations, dishes] => [channels, polarisations, dishes],
             _ => unreachable!("as many axes as were expected"),
         };
-        Ok((voltages, encoding, streams))
+        let [channels, polarisations, dishes] = streams;
+        let shape = correlate::Shape {
+            inputs: dishes,
+            channels: channels * polarisations,
+            encoding,
+            layout: Layout::Tcn,
+        };
+        Ok((voltages, shape, streams))
     }
 }
 
@@ -504,6 +545,9 @@ impl BeamOptions {
         place: Place,
     ) -> Result<(Beamformer, Shape)> {
         let [channels, polarisations, dishes] = streams;
+        if encoding == Encoding::Ci4Offset {
+            return Err(Error::invalid("beams of ci4-offset samples: expected ci4, ci8 or cf16"));
+        }
         let of_weights = self.check_weights(&weights, path, encoding, streams)?;
         let beams = weights.shape()[2];
         let mut plan = Beamformer::builder(dishes, beams)
@@ -613,18 +657,20 @@ fn encoding_of(array: &Reader, other: Encoding) -> Encoding {
 
 /// Times of the blocks that are read.
 fn block_times(shape: &Shape) -> usize {
-    let times = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
+    let times = run::block_times(shape.bytes_per_time());
     if times > GRAIN { times / GRAIN * GRAIN } else { times }
 }
 
-/// The voltages as a recording: a channel for each channel and polarisation.
-fn voltage_shape(shape: &Shape) -> correlate::Shape {
-    correlate::Shape {
-        inputs: shape.dishes,
-        channels: shape.streams(),
-        encoding: shape.encoding,
-        layout: Layout::Tcn,
-    }
+/// Lengths of the axes `[F, P, D]` of channels of inputs that are all dishes of one polarisation, then all of the other: as
+/// many polarisations as weights have.
+pub fn streams(weights: &Reader, channels: usize, inputs: usize) -> [usize; 3] {
+    let polarisations = match *weights.shape() {
+        [_, polarisations, ..] if polarisations > 0 && inputs.is_multiple_of(polarisations) => {
+            polarisations
+        }
+        _ => 1,
+    };
+    [channels, polarisations, inputs / polarisations]
 }
 
 /// Endings of the names of filterbank files, of NumPy files, of GUPPI RAW and of VDIF, and the starts of addresses that frames and heaps are sent to.

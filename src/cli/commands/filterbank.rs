@@ -6,7 +6,7 @@ use std::{
 };
 
 use corrust::{
-    Encoding, Error, Layout, Result, Samples,
+    Devices, Encoding, Error, Layout, Result, Samples,
     channelise::SpectrumEncoding,
     correlate::Shape,
     format::{
@@ -15,18 +15,19 @@ use corrust::{
         npy::{self, Dtype},
         sigproc::{Bits, Header, Writer},
     },
-    run::{Reader, Source},
+    run::{Bring, Piece, Run, Source, block_times},
 };
 
+use crate::cli::commands::correlate::input::{Input, RawInput, complete};
+use crate::cli::options::engine::{LEVELS, warn_of_clipped};
 use crate::cli::options::files::Files;
+use crate::cli::options::flagging::Flagging;
+use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, ending, input, output};
 use crate::cli::terminal::missing::{LOST, fractions};
 use crate::cli::terminal::numbers::count;
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::{say, warn};
-
-/// Bytes of samples that are read at a time.
-const BLOCK_BYTES: usize = 1 << 26;
 
 /// Ending of the names of NumPy files.
 const NPY: &str = "npy";
@@ -38,10 +39,15 @@ const UNIX_0: f64 = 40_587.0;
 ///
 /// P[t][c] = sum over inputs and the times of an integration of |x_i[c][t]|^2, what searches for pulsars
 /// and bursts read. Missing samples count as zero. With --stokes of pairs of polarisations, summed over antennas: I, or I, Q, U
-/// and V in four IFs. Where the output's name ends in .npy it is a NumPy file, [sample][channel], or with --stokes
+/// and V in four IFs. With --channelise of raw voltages a spectrum is a time. Where the output's name ends in .npy it is a NumPy file, [sample][channel], or with --stokes
 /// [sample][parameter][channel]: int64 of integer samples, exact; float64 of cf16.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    allow_negative_numbers = true,
+    mut_arg("layout", |arg| arg.conflicts_with("channelise")),
+    mut_arg("raw_bits", |arg| arg.long("raw-bits"))
+)]
 pub struct Args {
     #[command(flatten)]
     files: Files,
@@ -49,6 +55,13 @@ pub struct Args {
     powers: PowerOptions,
     #[command(flatten)]
     existing: Existing,
+    /// Device of the F-engine and of flags: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
+    #[arg(long, default_value_t)]
+    device: Devices,
+    #[command(flatten)]
+    flagging: Flagging,
+    #[command(flatten)]
+    raw: RawInput,
 }
 
 /// Powers of inputs, and the file that they go to.
@@ -101,49 +114,74 @@ const EXAMPLES: &str = "\
 Examples:
   corrust filterbank scan.0000.raw -o scan.fil --integrate 64
   corrust filterbank scan.0000.raw -o x.fil --array array.json --input 0,1 --bits 8 --scale 0.002
-  corrust filterbank scan.0000.raw -o iquv.fil --array array.json --integrate 64 --stokes IQUV";
+  corrust filterbank scan.0000.raw -o iquv.fil --array array.json --integrate 64 --stokes IQUV
+  corrust filterbank scan.vdif -o scan.fil --channelise 1024 --sky-frequency 1.4GHz --integrate 64 --flag sk";
 
 impl Args {
     /// Writes the file.
     pub fn run(self) -> Result<()> {
-        let Self { files, powers, existing } = self;
+        let Self { files, powers, existing, device, flagging, raw } = self;
         let PowerOptions { output, array, chosen, scaling } = powers;
         let run_files = RunFiles::default().reads(&files.inputs).reads(&array);
-        run_files.writes([&output]).check(existing)?;
+        let run_files = run_files.reads(raw.engine.files()).writes([&output]);
+        run_files.writes(flagging.files()).check(existing)?;
+        let gpus = if raw.channelise.is_some() || flagging.flag.is_some() {
+            device.open()?
+        } else {
+            given::refuse(
+                &["device"],
+                "powers are added on the CPU, expected --channelise or --flag",
+            )?;
+            Vec::new()
+        };
         let file = array.as_ref().map(Array::read).transpose()?;
-        let recording = files.open()?;
-        let (shape, times) = (recording.shape(), recording.times());
+        let is_dated = ending(&output) != NPY;
+        let of = (&files.inputs[..], files.options());
+        let input =
+            match raw.open(of, file.as_ref(), (is_dated, "--delays, or a filterbank file"))? {
+                Some(input) => input,
+                None => Input::channels(files.open()?),
+            };
+        let (shape, times, is_raw) = (input.head.shape, input.recorded(), input.is_raw());
         let mut array = file.clone().unwrap_or_default();
-        array.complete(&*recording, shape.channels).into_iter().for_each(warn);
-        let is_dated =
+        match is_raw {
+            false => array.complete(&input.head).into_iter().for_each(warn),
+            true if is_dated => complete(&mut array, &input.head)?,
+            true => {}
+        }
+        let says_all =
             array.channels.is_some() && array.start.is_some() && array.sample_time.is_some();
-        if file.is_none() && !is_dated && ending(&output) != NPY {
+        if file.is_none() && !says_all && is_dated {
             let reason = "does not say its frequencies, start and sample time: expected --array ARRAY.json, which does";
             return Err(Error::file(&files.inputs[0], reason));
         }
         if array.phase_center.is_none() {
-            array.phase_center = recording.source();
+            array.phase_center.clone_from(&input.head.source);
         }
         let mut powers = InputPowers::create(&output, &array, (&shape, times), chosen, &scaling)?;
 
         let bar = Progress::new("adding powers", &shape, times);
-        let block_times = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
-        let mut source = Reader::over(recording, block_times);
-        let mut missing = 0;
-        while source.advance()? {
-            let piece = source.piece();
-            missing += piece.missing();
-            powers.add(piece.samples.as_ref(), piece.times)?;
-            bar.set(piece.start + piece.times);
-        }
-        drop(source);
+        let at_once = Some(block_times(shape.bytes_per_time()));
+        let (source, judged) = input.source(&flagging, &device, &gpus, at_once)?;
+        let source: Box<dyn Source> = match &gpus[..] {
+            [gpu] => Box::new(Bring::to(gpu, source)?),
+            _ => source,
+        };
+        let mut run = Run::over(source).progress(|done| bar.set(done));
+        run.each("powers", |piece| powers.add(piece));
+        let done = run.all()?;
         drop(bar);
-        if missing > 0 {
-            let missing = fractions(times as f64, &[(LOST, missing as f64)]);
+        if let Some(judged) = judged {
+            judged.report()?;
+        } else if powers.missing > 0 {
+            let missing = fractions(done.times as f64, &[(LOST, powers.missing as f64)]);
             warn(format_args!("{missing} and count as zero"));
         }
+        if is_raw {
+            warn_of_clipped(&done.clipped, shape.channels, done.times, LEVELS);
+        }
         let chosen = powers.inputs();
-        let written = powers.finish()?;
+        let written = powers.finish(done.times)?;
         say(format_args!(
             "added the powers of {} x {} into {}: {}",
             count(chosen, "input"),
@@ -162,7 +200,8 @@ pub struct InputPowers {
     /// Of Stokes parameters.
     pairs: Option<(Stokes, Pairs)>,
     shape: Shape,
-    times: u64,
+    /// Times that an input misses.
+    missing: u64,
 }
 
 impl InputPowers {
@@ -202,7 +241,7 @@ impl InputPowers {
             beam: None,
         };
         let powers = Powers::create(path, array, &of, scaling)?;
-        Ok(Self { powers, chosen, pairs, shape: *shape, times })
+        Ok(Self { powers, chosen, pairs, shape: *shape, missing: 0 })
     }
 
     /// Number of inputs whose powers are added.
@@ -210,9 +249,10 @@ impl InputPowers {
         self.chosen.len()
     }
 
-    /// Adds the powers of the next `times` times; none are missing.
-    pub fn add(&mut self, samples: Option<&Samples<'_>>, times: u64) -> Result<()> {
-        let Some(samples) = samples else { return self.powers.pass(times) };
+    /// Adds the powers of the next times, which are in host memory; missing ones are zero.
+    pub fn add(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {
+        self.missing += piece.missing();
+        let Some(samples) = &piece.samples else { return self.powers.pass(piece.times) };
         let Self { powers, chosen, pairs, shape, .. } = self;
         let bytes = samples.gather(Layout::Tcn)?;
         let (sample, encoding) = (shape.encoding.bytes(), shape.encoding.into());
@@ -239,9 +279,9 @@ impl InputPowers {
         Ok(())
     }
 
-    /// Completes the file, reports times that it lacks, and returns its number of samples.
-    pub fn finish(self) -> Result<u64> {
-        warn_of(std::slice::from_ref(&self.powers), self.times);
+    /// Completes the file, of `times` times, reports those that it lacks, and returns its number of samples.
+    pub fn finish(self, times: u64) -> Result<u64> {
+        warn_of(std::slice::from_ref(&self.powers), times);
         let written = self.powers.written;
         self.powers.finish()?;
         Ok(written)

@@ -55,9 +55,13 @@ impl Dishes {
         Err(Error::file(path, reason))
     }
 
-    /// Number of dishes, at least 1.
-    pub fn count(&self) -> usize {
-        self.dishes.len()
+    /// Lengths of the axes `[F, P, D]` of channels of inputs that are all dishes of one polarisation, then all of the other.
+    pub fn streams(&self, channels: usize, inputs: usize) -> [usize; 3] {
+        let polarisations = match self.dishes.len() {
+            count if inputs.is_multiple_of(count) => inputs / count,
+            _ => 1,
+        };
+        [channels, polarisations, inputs / polarisations]
     }
 
     /// The plan for voltages of axes `[F, P, D]`.

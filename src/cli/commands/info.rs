@@ -6,12 +6,13 @@ use corrust::{
     Error, Layout, Result,
     correlate::Shape,
     format::{
-        self, AnyRecording, Block, ReadAhead, Recording,
+        self, AnyRecording, Block, Recording,
         npy::{Dtype, Reader},
         photon_hdf5,
         tttr::{self, CHANNELS, MARKERS, SYNC, channel_name},
     },
     photons,
+    run::{Blocks, BlocksOf, Recorded},
     samples::{Missing, RawEncoding},
 };
 use num_complex::Complex;
@@ -546,7 +547,7 @@ impl Info {
     }
 
     /// Adds facts that reading tells: levels of the first samples, and gaps of all.
-    fn survey<S: 'static>(
+    fn survey<S: Recorded>(
         mut self,
         recording: Box<dyn Recording<S>>,
         step: usize,
@@ -556,9 +557,9 @@ impl Info {
         let start = recording.start();
         let interval = recording.interval();
         let times = if quick { LEVELS } else { (BLOCK / step.max(1)).max(LEVELS) };
-        let mut blocks = ReadAhead::new(recording, times);
-        let (mut gaps, mut position) = (Gaps::default(), 0);
-        while let Some(block) = blocks.next_block()? {
+        let mut blocks = BlocksOf::recording(recording, times);
+        let (mut gaps, mut position, mut block) = (Gaps::default(), 0, Block::new());
+        while blocks.next(&mut block)? {
             if block.gap > 0 {
                 // A gap has no samples, however long it is.
                 let gap = Missing::times(0..usize::try_from(block.gap).unwrap_or(usize::MAX));
@@ -574,7 +575,7 @@ impl Info {
                     missing.iter().any(within)
                 };
                 let level = |input, time| {
-                    let value = sample(block, input, time);
+                    let value = sample(&block, input, time);
                     (!is_missing(input, time)).then_some([value.re, value.im])
                 };
                 let shown = block.times.min(LEVELS);

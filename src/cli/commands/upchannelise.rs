@@ -9,7 +9,7 @@ use corrust::{
         is_stream,
         npy::{Description, Dtype, Writer},
     },
-    run::{Reader, Source},
+    run::{Reader, Run, block_times},
     samples::Missing,
     upchannelise::{Builder, Kernel},
 };
@@ -21,9 +21,6 @@ use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
 use crate::cli::terminal::numbers::{count, digits, si};
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::say;
-
-/// Bytes of samples that are read at a time.
-const BLOCK_BYTES: usize = 1 << 26;
 
 /// Make subchannels of channels: a zoom into every channel of samples that have channels already
 ///
@@ -157,22 +154,21 @@ impl Args {
 
         let start = Instant::now();
         let bar = Progress::new("upchannelising", &shape, times);
-        let block_times = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
-        let mut source = Reader::over(recording, block_times).filled();
-        let run = (channels * shape.inputs * parts) as u64;
+        let source = Reader::over(recording, block_times(shape.bytes_per_time())).filled();
+        let row = (channels * shape.inputs * parts) as u64;
         let write = |writer: &mut Writer, spectra: &Spectra| match known {
-            Some(_) => writer.write_at(spectra.first * run, &spectra.bytes),
+            Some(_) => writer.write_at(spectra.first * row, &spectra.bytes),
             None => writer.append(&spectra.bytes),
         };
         let mut sums = Sums { clipped: vec![0; shape.inputs], ..Sums::default() };
-        while source.advance()? {
-            let piece = source.piece();
+        let mut run = Run::over(source).progress(|done| bar.set(done));
+        run.each("subchannels", |piece| {
             let spectra = plan.upchannelise(piece.samples.expect("gaps have samples"))?;
             write(&mut writer, &spectra)?;
             sums.add(&spectra);
-            bar.set(piece.start + piece.times);
-        }
-        drop(source);
+            Ok(())
+        });
+        run.all()?;
         drop(bar);
         let seconds = start.elapsed().as_secs_f64();
         let description = match output_encoding {

@@ -64,7 +64,8 @@ pub struct Engine {
     #[arg(long, value_name = "SIGMA", num_args = 0..=1)]
     level: Option<Option<f32>>,
     /// Encoding of channelised samples: ci8, ci4, ci4-offset, cf16 or cf32
-    #[arg(long, default_value = "ci8")]
+    #[arg(id = "spectrum_encoding", long = "output-encoding", value_name = "OUTPUT_ENCODING")]
+    #[arg(default_value = "ci8")]
     output_encoding: SpectrumEncoding,
     /// Order of the axes of spectra: tcn (spectrum, channel, input) or cnt (channel, input, spectrum)
     #[arg(long, default_value_t = Layout::Tcn)]
@@ -127,7 +128,7 @@ impl<'a> Raw<'a> {
 pub fn correlated(engine: &Shape) -> Result<correlate::Shape> {
     let SpectrumEncoding::Voltage(encoding) = engine.encoding else {
         return Err(Error::invalid(format!(
-            "--output-encoding {}: expected ci8, ci4, ci4-offset or cf16, which are correlated",
+            "spectra of {}: expected ci8, ci4, ci4-offset or cf16, which are correlated and beamformed",
             engine.encoding
         )));
     };

@@ -83,7 +83,7 @@ pub struct RawOptions {
     #[arg(long = "inputs", value_name = "N")]
     recorded: Option<usize>,
     /// Bits of a sample of a Mark 5B recording, whose headers lack them: 1 or 2 [default: 2]
-    #[arg(long)]
+    #[arg(id = "raw_bits", long = "bits", value_name = "BITS")]
     bits: Option<u8>,
     /// Date within 500 days of a Mark 5B recording, as 2014-06-13: its headers count days modulo 1000
     #[arg(long, value_name = "DATE", value_parser = format::moment)]

@@ -10,12 +10,9 @@ use corrust::{
     Encoding, Error, Result,
     correlate::Shape,
     device::Gpu,
-    format::{
-        Recording,
-        npy::{Dtype, Writer},
-    },
+    format::npy::{Dtype, Writer},
     kurtosis::{FALSE_ALARM, Judge, Kurtosis, Stage, Sums},
-    run::{Flag, Flagged, Reader, Source},
+    run::{Blocks, Flag, Flagged, Reader, Source},
     samples::Missing,
 };
 
@@ -102,7 +99,7 @@ impl Flagging {
     }
 
     /// Judge of samples of a shape, given the `circularity` of the channels' noise, as of
-    /// [`Recording::circularity`].
+    /// [`Head::circularity`](corrust::run::Head).
     pub fn judge(&self, shape: &Shape, circularity: &[f64]) -> Result<Judge> {
         let judge = Judge::new(shape.encoding, self.false_alarm.unwrap_or(FALSE_ALARM))?;
         let judge = if self.sk_full_range { judge.full_range() } else { judge };
@@ -120,31 +117,39 @@ impl Flagging {
         judge.circularity(&circularity)
     }
 
-    /// A recording, read about `at_once` times at a time; flagged samples are missing, if flagging is on. It is judged in
-    /// the memory of the only GPU, where the samples are then, else as it is read, on the first GPU or the CPU.
-    pub fn over(
+    /// Blocks of [whole](Self::whole) times as a source; flagged samples are missing, if flagging is on. They are judged in the
+    /// memory of the only GPU, where the samples are then; else as they are read, on the first GPU or the CPU: blocks have all
+    /// their times then ([`on_host`](Self::on_host)).
+    pub fn of(
         &self,
-        recording: Box<dyn Recording>,
+        blocks: impl Blocks + 'static,
         gpus: &[Arc<dyn Gpu>],
-        at_once: usize,
     ) -> Result<(Box<dyn Source>, Option<Judged>)> {
+        let gpu = gpus.first();
         let Some(block_times) = self.block_times() else {
-            let reader = Reader::over(recording, at_once).locked_for(gpus.first());
-            return Ok((Box::new(reader), None));
+            return Ok((Box::new(Reader::of(blocks).locked_for(gpu)), None));
         };
-        let at_once = at_once.max(1).next_multiple_of(block_times);
         if let [gpu] = gpus {
-            let reader = Reader::over(recording, at_once).locked_for(Some(gpu));
-            return self.on_gpu(reader, gpu, at_once);
+            let at_once = blocks.block_times();
+            return self.on_gpu(Reader::of(blocks).locked_for(Some(gpu)), gpu, at_once);
         }
-        let shape = recording.shape();
+        let shape = blocks.head().shape;
         let plan = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
-        let plan = plan.device(corrust::Device::Cpu).gpu(gpus.first().cloned()).build()?;
-        let judge = self.judge(&shape, &recording.circularity())?;
+        let plan = plan.device(corrust::Device::Cpu).gpu(gpu.cloned()).build()?;
+        let judge = self.judge(&shape, &blocks.head().circularity)?;
         let judged = self.tables(&shape)?;
-        let flagged = Flagged::over(recording, plan, judge).tell(judged.tell());
-        let reader = Reader::over(Box::new(flagged), at_once).locked_for(gpus.first());
-        Ok((Box::new(reader), Some(judged)))
+        let flagged = Flagged::over(blocks, (plan, judge), judged.tell());
+        Ok((Box::new(Reader::of(flagged).locked_for(gpu).to_end()), Some(judged)))
+    }
+
+    /// About `at_once` times: whole blocks that are judged, if any are.
+    pub fn whole(&self, at_once: usize) -> usize {
+        at_once.max(1).next_multiple_of(self.block_times().unwrap_or(1))
+    }
+
+    /// Whether samples are judged as they are read, not in the memory of a GPU.
+    pub fn on_host(&self, gpus: &[Arc<dyn Gpu>]) -> bool {
+        self.flag.is_some() && gpus.len() != 1
     }
 
     /// Samples of a source, judged in the memory of a GPU, about `at_once` times together.
@@ -186,6 +191,14 @@ impl Judged {
     /// Numbers of samples that were judged, lost before, and flagged.
     pub fn samples(&self) -> Judgement {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner).samples
+    }
+
+    /// Completes the files, and says how much is flagged and missing.
+    pub fn report(self) -> Result<()> {
+        let samples = self.samples();
+        self.finish()?;
+        say(samples.said());
+        Ok(())
     }
 
     /// Completes the files, and says how many blocks of an input's channel are flagged.

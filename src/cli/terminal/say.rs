@@ -53,3 +53,25 @@ pub fn flush_stdout() -> Result<()> {
 pub fn warn(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "corrust: {line}");
 }
+
+/// The one sentence of an error of arguments.
+pub fn clap_sentence(error: &clap::Error) -> String {
+    // clap writes the fault, its subject, hints, and then a usage of several lines, which the help has too.
+    let text = error.to_string();
+    let lines = text.lines().map(str::trim);
+    let lines = lines.take_while(|line| {
+        !line.starts_with("Usage:") && !line.starts_with("For more information")
+    });
+    let mut sentence = String::new();
+    for line in lines.filter(|line| !line.is_empty()) {
+        let line = line.strip_prefix("error: ").unwrap_or(line);
+        sentence += match sentence.chars().last() {
+            None => "",
+            Some(':') => " ",
+            Some(_) if line.starts_with("tip:") => "; ",
+            Some(_) => ", ",
+        };
+        sentence += line.strip_prefix("tip: ").unwrap_or(line);
+    }
+    sentence
+}

@@ -20,7 +20,7 @@ use corrust::{
         tttr::SYNC,
     },
     photons::{self, Arrived, Bursts, CountShape, DETECTORS, Gate, Photons, Trace},
-    run::{Reader, Source},
+    run::{Reader, Run, block_times},
 };
 use filtered::{PatternArg, pattern};
 use pairs::{Grid, Pair, Pairs};
@@ -33,9 +33,6 @@ use crate::cli::pictures::plot;
 use crate::cli::terminal::numbers::{count, digits, si};
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::{say, warn};
-
-/// Bytes of counts that are read at a time.
-const BLOCK_BYTES: usize = 1 << 26;
 
 /// Autocorrelate photons or their counts: sums of products at lags spread over decades (multi-tau)
 ///
@@ -494,9 +491,9 @@ fn sum(
 ) -> Result<()> {
     let (shape, instants) = (recording.shape(), recording.times());
     let progress = Progress::over("autocorrelating", shape.sensors as f64, instants);
-    let mut source = Reader::over(recording, BLOCK_BYTES / shape.bytes()).locked_for(plan.gpu());
-    while source.advance()? {
-        let piece = source.piece();
+    let source = Reader::over(recording, block_times(shape.bytes())).locked_for(plan.gpu());
+    let mut run = Run::over(source).progress(|done| progress.set(done));
+    run.each("sums", |piece| {
         let mut from = 0;
         while from < piece.times {
             let left = piece.times - from;
@@ -515,9 +512,9 @@ fn sum(
                 blocks.end(&plan.snapshot()?)?;
             }
         }
-        progress.set(piece.start + piece.times);
-    }
-    Ok(())
+        Ok(())
+    });
+    run.all().map(drop)
 }
 
 /// Sums up a recording of photons by their times, with its trace and blocks.

@@ -16,7 +16,7 @@ use corrust::{
         Options, RawShape, is_stream,
         npy::{Description, Dtype, Writer},
     },
-    run::{Channelise, Channelised, Reader, Source},
+    run::{Bring, Channelise, HostSpectra, Reader, Run, Source, block_times},
     samples::Missing,
 };
 
@@ -165,12 +165,12 @@ impl Args {
             return all([output.finish(described), judged.map_or(Ok(()), Judged::finish)]);
         }
         let mut spectra = Spectra::default();
-        while voltages.advance()? {
-            let samples = voltages.piece().samples.expect("gaps have samples");
-            plan.channelise_into(samples, &mut spectra)?;
-            output.write(&spectra)?;
-            bar.set(plan.times());
-        }
+        let mut run = Run::over(voltages).progress(|done| bar.set(done));
+        run.each("spectra", |piece| {
+            plan.channelise_into(piece.samples.expect("gaps have samples"), &mut spectra)?;
+            output.write(&spectra)
+        });
+        run.all()?;
         let fed = plan.times();
         output.write(&plan.finish()?)?;
         drop(bar);
@@ -187,34 +187,28 @@ impl Args {
         bar: &Progress,
     ) -> Result<Option<Judged>> {
         let layout = output.shape.layout;
-        let at_once = BLOCK_BYTES / output.shape.spectrum_bytes().max(1);
-        let (mut source, judged) = match gpus {
-            [gpu] => self.flagging.on_gpu(Channelise::over(voltages, plan)?, gpu, at_once)?,
-            _ => {
-                let recording = Box::new(Channelised::over(voltages, plan)?);
-                self.flagging.over(recording, gpus, at_once)?
+        let at_once = block_times(output.shape.spectrum_bytes());
+        let spectra = Channelise::over(voltages, plan)?;
+        let (source, judged): (Box<dyn Source>, _) = match gpus {
+            [gpu] => {
+                let (source, judged) = self.flagging.on_gpu(spectra, gpu, at_once)?;
+                (Box::new(Bring::to(gpu, source)?), judged)
             }
+            _ => self.flagging.of(HostSpectra::of(spectra, self.flagging.whole(at_once)), gpus)?,
         };
-        while source.advance()? {
-            let piece = source.piece();
-            let Some(samples) = piece.samples else { continue };
-            let bytes = match gpus {
-                [gpu] => samples.gather_from(gpu, layout)?,
-                _ => samples.gather(layout)?,
-            };
-            let missing: Vec<Missing> = samples.gaps().collect();
-            output.put(piece.start, piece.times as usize, &bytes)?;
-            let lost = missing.iter().map(|gap| Output::lost(gap, &output.shape));
+        let mut run = Run::over(source);
+        run.each("spectra", |piece| {
+            let Some(samples) = piece.samples else { return Ok(()) };
+            output.put(piece.start, piece.times as usize, &samples.gather(layout)?)?;
+            let lost = samples.gaps().map(|gap| Output::lost(&gap, &output.shape));
             output.missing += lost.sum::<f64>();
             bar.set(output.samples());
-        }
-        output.clipped = source.clipped()?;
+            Ok(())
+        });
+        output.clipped = run.all()?.clipped;
         Ok(judged)
     }
 }
-
-/// Bytes of spectra that are judged at a time.
-const BLOCK_BYTES: usize = 1 << 26;
 
 /// The file that spectra go to.
 struct Output<'a> {

@@ -9,22 +9,17 @@ pub mod unit;
 use std::{num::NonZeroU64, path::PathBuf, sync::Arc};
 
 use corrust::{
-    Device, Error, Result, Upchanneliser,
-    correlate::Shape,
-    device::Gpu,
-    format::{Recording, array::Array},
-    run::Upchannelised,
+    Device, Error, Result, Upchanneliser, correlate::Shape, device::Gpu, format::array::Array,
     upchannelise,
 };
 
 use self::{
-    input::{Input, completed},
+    input::{Input, RawInput, completed},
     outputs::Names,
     product::correlate,
 };
 use crate::cli::options::{
-    engine::Engine,
-    files::{Files, RawOptions, UVH5},
+    files::{Files, UVH5},
     flagging::Flagging,
     place::Place,
     run_files::{Existing, RunFiles, ending, input, output},
@@ -47,8 +42,6 @@ use crate::cli::options::{
 #[command(
     after_help = EXAMPLES,
     allow_negative_numbers = true,
-    mut_group("Engine", |group| group.requires("channelise")),
-    mut_group("RawOptions", |group| group.requires("channelise")),
     mut_arg("layout", |arg| arg.conflicts_with("channelise")),
     mut_arg("flag", |arg| arg.conflicts_with("van_vleck"))
 )]
@@ -90,10 +83,6 @@ pub struct Args {
     flagging: Flagging,
     #[command(flatten)]
     place: Place,
-    /// Number of channels to make of a recording of raw voltages: from 0 Hz up without the Nyquist channel for real
-    /// samples, around 0 Hz for complex ones. Twice it (real) or it (complex) is 2^a or 3 x 2^a, 8 to 1048576
-    #[arg(long, value_name = "C")]
-    channelise: Option<usize>,
     /// Subchannels to make of every channel first: a power of two, 2 to 512, in ci8, by 4 taps. A spectrum of them is a time
     /// sample; the array file describes subchannels. corrust upchannelise has more options
     #[arg(long, value_name = "U", conflicts_with_all = ["channelise", "van_vleck"])]
@@ -102,9 +91,7 @@ pub struct Args {
     #[arg(long, requires = "upchannelise")]
     unit_noise: bool,
     #[command(flatten)]
-    engine: Engine,
-    #[command(flatten)]
-    raw: RawOptions,
+    raw: RawInput,
 }
 
 /// A filter bank of channels on the first of a correlator's GPUs, else on the CPU.
@@ -139,7 +126,7 @@ impl Args {
     pub fn run(self) -> Result<()> {
         let Self { output, array, .. } = &self;
         let run_files = RunFiles::default().reads(&self.files.inputs).reads(self.selection.files());
-        let run_files = run_files.reads(array).reads(self.engine.files());
+        let run_files = run_files.reads(array).reads(self.raw.engine.files());
         run_files
             .writes([output])
             .writes(&self.counts)
@@ -163,9 +150,11 @@ impl Args {
                 )));
             }
         };
-        let input = match self.channelise {
-            Some(channels) => self.raw_input(channels, array.as_ref())?,
-            None => Input::channels(self.recording()?),
+        let files = (&self.files.inputs[..], self.files.options());
+        let dated = (array.is_some() || known, "--delays, --gate-period, or --array for UVH5");
+        let input = match self.raw.open(files, array.as_ref(), dated)? {
+            Some(input) => input,
+            None => self.channels()?,
         };
         let timing = input.timing(array.as_ref());
         let array = array.filter(|_| is_uvh5).map(|array| completed(array, &input)).transpose()?;
@@ -177,7 +166,7 @@ impl Args {
         let array = array.as_ref();
         let counts = self.counts.as_deref();
         let outputs = Names { output, array, counts, spacing: None, van_vleck };
-        let gates = self.selection.read_gates(input.recorded, || timing)?;
+        let gates = self.selection.read_gates(input.recorded(), || timing)?;
         correlate(
             input,
             integrate,
@@ -188,21 +177,14 @@ impl Args {
     }
 
     /// Channels, or subchannels of them.
-    fn recording(&self) -> Result<Box<dyn Recording>> {
-        let recording = self.files.open()?;
-        let Some(factor) = self.upchannelise else { return Ok(recording) };
-        let Shape { inputs, channels, encoding, .. } = recording.shape();
+    fn channels(&self) -> Result<Input> {
+        let input = Input::channels(self.files.open()?);
+        let Some(factor) = self.upchannelise else { return Ok(input) };
+        let Shape { inputs, channels, encoding, .. } = input.head.shape;
         let plan = Upchanneliser::builder(inputs, channels, factor)
             .encoding(encoding)
             .unit_noise(self.unit_noise);
         let plan = on_first(plan, &self.place.device.open()?)?;
-        Ok(Box::new(Upchannelised::over(recording, plan)?))
-    }
-
-    /// Raw voltages and their F-engine.
-    fn raw_input(&self, channels: usize, array: Option<&Array>) -> Result<Input> {
-        let dated = array.is_some() || self.selection.folds();
-        self.engine.refuse_sky_but_for("--delays, --gate-period, or --array for UVH5", dated)?;
-        Input::channelised(&self.files, &self.engine, &self.raw, channels, array)
+        input.upchannelised(plan)
     }
 }

@@ -6,10 +6,10 @@ use corrust::{
     Correlator, Devices, Error, Result,
     correlate::{Kernel, Shape, baselines, useful_operations},
     device::Gpu,
-    run::{Integration, Product, Run, Visibilities},
+    run::{Integration, Product, Run, Visibilities, block_times},
 };
 
-use crate::cli::commands::correlate::input::{Input, Kind};
+use crate::cli::commands::correlate::input::Input;
 use crate::cli::commands::correlate::outputs::{Names, Outputs};
 use crate::cli::commands::correlate::totals::Totals;
 use crate::cli::commands::correlate::unit::Unit;
@@ -20,9 +20,6 @@ use crate::cli::options::selection::{Gates, Selection};
 use crate::cli::terminal::numbers::{count, digits, si};
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::say;
-
-/// Bytes of samples that are judged at a time.
-const BLOCK_BYTES: usize = 1 << 26;
 
 /// Files that a product writes while it is made, and that are completed after it.
 pub struct Shared<T>(Rc<RefCell<Option<T>>>);
@@ -151,11 +148,8 @@ pub fn correlate(
     let (unit, output) = (input.unit(), names.output);
     // An F-engine is on the correlator's own GPU; spectra are judged there if it is the only one.
     let gpus = place.device.open()?;
-    let input = match flagging.flag.is_some() && gpus.len() != 1 {
-        true => input.recording(place.device.clone(), gpus.clone())?,
-        false => input,
-    };
-    let Input { shape, recorded, interval, kind, sky, .. } = input;
+    let (recorded, is_raw) = (input.recorded(), input.is_raw());
+    let (shape, interval) = (input.head.shape, input.head.interval);
     let integration = integrate.map_or(recorded, NonZeroU64::get);
     let dumps = recorded / integration;
     if dumps == 0 {
@@ -165,10 +159,6 @@ pub fn correlate(
             unit.several()
         )));
     }
-    let engine = match &kind {
-        Kind::Channels(_) => None,
-        Kind::Raw(raw) => Some(raw.engine),
-    };
     let gate_count = gates.as_ref().map(Gates::count);
     let request = Request {
         device: place.device.clone(),
@@ -180,7 +170,7 @@ pub fn correlate(
         recorded,
         integration,
         by_input: flagging.flag.is_some(),
-        phased: sky.is_some_and(|sky| sky.delayed),
+        phased: input.delayed,
         gates,
         shifts: selection.read_shifts(shape.inputs, recorded)?,
         names: Names { spacing: (dumps > 1).then_some(integration), ..names },
@@ -190,15 +180,12 @@ pub fn correlate(
     let start = Instant::now();
     let times = if recorded == u64::MAX { recorded } else { dumps * integration };
     let bar = Progress::new("correlating", &shape, times);
-    let at_once = flagging.flag.map(|_| BLOCK_BYTES / shape.bytes_per_time());
-    let (source, judged) = kind.source(flagging, &place.device, &gpus, at_once)?;
+    let at_once = flagging.flag.map(|_| block_times(shape.bytes_per_time()));
+    let (source, judged) = input.source(flagging, &place.device, &gpus, at_once)?;
     let mut run = Run::over(source).progress(|done| bar.set(done.min(times)));
     run.add("visibilities", product);
-    let done = run.go(|_, _| {})?;
+    let done = run.all()?;
     drop(bar);
-    if let Some((_, error)) = done.faults.into_iter().next() {
-        return Err(error);
-    }
     let Made { files, device, kernel } = made;
     let (outputs, totals) = files.take();
     outputs.finish()?;
@@ -207,8 +194,8 @@ pub fn correlate(
 
     let seconds = start.elapsed().as_secs_f64();
     totals.warn(recorded, integration, flagged);
-    if let Some(engine) = engine {
-        warn_of_clipped(&done.clipped, engine.channels, totals.times, LEVELS);
+    if is_raw {
+        warn_of_clipped(&done.clipped, shape.channels, totals.times, LEVELS);
     }
     say(format_args!(
         "{} in {seconds:.2} s: {}samples/s, {} useful TOPS on {device} ({kernel}): {}",

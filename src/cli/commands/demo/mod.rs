@@ -147,7 +147,7 @@ fn stop_fringes(raw: &PathBuf, output: &PathBuf, place: Place) -> Result<()> {
     let interval = Some(2.0 * RAW_CHANNELS as f64 / RAW_RATE);
     let sky = Sky { interval, delayed: true, ..Sky::default() };
     let recording = format::open_raw(&[raw], Options::default())?;
-    let input = Input::raw(recording, builder, Some(20.0), sky)?;
+    let input = Input::raw(recording, (builder, Some(20.0)), sky, None)?;
     let names = Names { output, array: None, counts: None, spacing: None, van_vleck: None };
     correlate(input, None, (None, &Selection::default(), &Flagging::default()), place, names)?;
 

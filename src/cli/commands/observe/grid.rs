@@ -9,7 +9,7 @@ use corrust::{
     run::{GridBeamsOf, Run},
 };
 
-use super::products::{Finish, Place, needs_array};
+use super::place::{Finish, Place, needs_array};
 use crate::cli::{
     commands::{
         beamform::FIL,
@@ -68,12 +68,7 @@ impl GridTable {
     fn plan(&self, place: &Place<'_>) -> Result<GridBeamformer> {
         let Shape { inputs, channels, encoding, .. } = place.shape;
         let dishes = Dishes::read(&self.dishes)?;
-        let polarisations = match dishes.count() {
-            count if inputs.is_multiple_of(count) => inputs / count,
-            _ => 1,
-        };
-        let axes = [channels, polarisations, inputs / polarisations];
-        let plan = dishes.builder(place.source, axes)?;
+        let plan = dishes.builder(place.source, dishes.streams(channels, inputs))?;
         let plan =
             plan.encoding(encoding).half(self.half).kernel(self.kernel).integrate(self.times());
         match place.gpus {

@@ -215,10 +215,9 @@ impl Live {
         };
         let Channelised { builder, sky, shape, .. } = self.channelised(engine, stream.start())?;
         let _ = self.ticks.set(Ticks { first: stream.first(), step: shape.hop as u64 });
-        let input = Input::raw(Box::new(stream), builder, engine.1.level(), sky)?;
         // Soon after they came.
         let soon = ((SOON * rate) as usize).max(2 * shape.window()).next_multiple_of(64);
-        Ok(Some(input.blocks(soon)))
+        Input::raw(Box::new(stream), (builder, engine.1.level()), sky, Some(soon)).map(Some)
     }
 
     fn begin_heaps(&self, gpu: Option<&Arc<dyn Gpu>>) -> Result<Option<Input>> {

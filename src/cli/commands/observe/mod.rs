@@ -3,6 +3,7 @@
 mod grid;
 #[cfg(feature = "serve")]
 mod live;
+mod place;
 mod products;
 mod table;
 
@@ -19,11 +20,12 @@ use corrust::{
     correlate::Shape,
     device::Gpu,
     format::{array::Array, read_text},
-    run::{Bring, Done, Run, Source},
+    run::{Bring, Done, Run, Source, block_times},
 };
 use toml::{Spanned, Value};
 
 use self::{
+    place::{Place, span},
     products::{Made, Request},
     table::{Keys, Tables, Text, take},
 };
@@ -50,8 +52,6 @@ use crate::cli::{
     },
 };
 
-/// Bytes of samples that are read at a time.
-const BLOCK_BYTES: usize = 1 << 26;
 /// Times of a block are a multiple of this, or fewer.
 const GRAIN: usize = 256;
 /// Seconds of a live stream that are worked on at a time, at most.
@@ -319,7 +319,8 @@ impl InputOptions {
             (Origin::Files(files), None) => Input::channels(files.open()?),
             (Origin::Files(files), Some((channels, engine))) => {
                 let array = self.coarse(array)?;
-                Input::channelised(files, engine, &self.raw, *channels, array.as_ref())?
+                let files = (&files.inputs[..], self.raw.with(files.options()));
+                Input::channelised(files, engine, *channels, array.as_ref())?
             }
             #[cfg(feature = "serve")]
             (Origin::Live(live), _) => {
@@ -330,14 +331,8 @@ impl InputOptions {
                 }
             }
         };
-        // Spectra are judged on a GPU of their own.
-        let host = self.flagging.flag.is_some() && gpus.len() != 1;
-        let input = match self.upchannelise.is_some() || host {
-            true => input.recording(self.device.clone(), gpus.to_vec())?,
-            false => input,
-        };
         let Some(filter) = &self.upchannelise else { return Ok(Some(input)) };
-        let Shape { inputs, channels, encoding, .. } = input.shape;
+        let Shape { inputs, channels, encoding, .. } = input.head.shape;
         let plan = on_first(filter.builder(inputs, channels, encoding)?, gpus)?;
         input.upchannelised(plan).map(Some)
     }
@@ -356,7 +351,7 @@ impl InputOptions {
 
     /// Number of times to process at once; few for a live stream, of interval `pace`, so that results come soon.
     fn at_once(&self, shape: &Shape, pace: Option<f64>) -> usize {
-        let at_once = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
+        let at_once = block_times(shape.bytes_per_time());
         let at_once = if at_once > GRAIN { at_once / GRAIN * GRAIN } else { at_once };
         let Some(interval) = pace else { return at_once };
         let grain = self.flagging.block_times().unwrap_or(GRAIN);
@@ -481,7 +476,7 @@ impl<'a> Plan<'a> {
         let array = input.array.as_deref().map(Array::read).transpose()?;
         let gpus = input.device.open()?;
         let flagged = Rc::new(Cell::new(0.0));
-        let place = |shape: Shape, recorded, interval| products::Place {
+        let place = |shape: Shape, recorded, interval| Place {
             device: &input.device,
             gpus: &gpus,
             shape,
@@ -497,14 +492,14 @@ impl<'a> Plan<'a> {
             ticks: input.ticks(shape.channels),
             flagged: flagged.clone(),
         };
-        let loads = |place: &products::Place<'_>| -> Result<Vec<String>> {
+        let loads = |place: &Place<'_>| -> Result<Vec<String>> {
             let load = |(table, request): &(_, Request)| {
                 request.load(place).map_err(|error| text.located(table, error))
             };
             requests.iter().map(load).collect()
         };
         // The sentences of a dry run.
-        let dry = |place: &products::Place<'_>, live: bool| -> Result<Vec<String>> {
+        let dry = |place: &Place<'_>, live: bool| -> Result<Vec<String>> {
             let (shape, interval) = (&place.shape, place.interval);
             let times = input.at_once(shape, interval.filter(|_| live)) as u64;
             let times = times.min(place.recorded);
@@ -532,7 +527,7 @@ impl<'a> Plan<'a> {
             // Before the stream is waited for.
             let recorded = times.unwrap_or(u64::MAX);
             let interval = Some(interval);
-            let place = products::Place {
+            let place = Place {
                 by_input: true,
                 raw: input.engine.is_some(),
                 live: true,
@@ -549,7 +544,7 @@ impl<'a> Plan<'a> {
         };
         let timing = recording.timing(array.as_ref());
         let array = array.map(|array| completed(array, &recording)).transpose()?;
-        let (shape, interval) = (recording.shape, recording.interval);
+        let (shape, interval) = (recording.head.shape, recording.head.interval);
         if shape.encoding.is_bits() {
             return Err(text.error(
                 input.table.span().start,
@@ -558,7 +553,7 @@ impl<'a> Plan<'a> {
         }
         let recorded = match &expected {
             Some(expected) => expected.times.unwrap_or(u64::MAX),
-            None => recording.recorded,
+            None => recording.recorded(),
         };
         if expected.is_none() && recorded == u64::MAX {
             return Err(text.error(
@@ -566,10 +561,10 @@ impl<'a> Plan<'a> {
                 "a stream whose length nobody knows: expected files",
             ));
         }
-        let place = products::Place {
-            phased: recording.sky.is_some_and(|sky| sky.delayed),
+        let place = Place {
+            phased: recording.delayed,
             by_input: input.flagging.flag.is_some() || expected.is_some(),
-            raw: recording.sky.is_some(),
+            raw: recording.is_raw(),
             live: expected.is_some(),
             timing,
             array: array.as_ref(),
@@ -581,7 +576,7 @@ impl<'a> Plan<'a> {
         let gpu = if gpus.len() == 1 { gpus.first().cloned() } else { None };
         let pace = expected.as_ref().map(|expected| expected.interval);
         let at_once = Some(input.at_once(&shape, pace));
-        let found = recording.kind.source(&input.flagging, &input.device, &gpus, at_once);
+        let found = recording.source(&input.flagging, &input.device, &gpus, at_once);
         let (source, judged) = found.map_err(|error| text.located(&input.table, error))?;
         let source: Box<dyn Source> = match gpu {
             Some(gpu) => Box::new(Bring::to(&gpu, source)?),
@@ -645,7 +640,7 @@ impl<'a> Plan<'a> {
 
 /// The samples that are read, in words.
 fn describe(shape: &Shape, recorded: u64, interval: Option<f64>) -> String {
-    let (recorded, span) = products::span(recorded, interval);
+    let (recorded, span) = span(recorded, interval);
     let bytes = shape.bytes_per_time() as f64 * recorded as f64;
     let pace = interval.map_or(String::new(), |interval| {
         format!(", {}B/s as they were recorded", si(shape.bytes_per_time() as f64 / interval))

@@ -1,34 +1,31 @@
 //! Products of an observation, and their files.
 
 use std::{
-    cell::Cell,
     fs::{self, File},
     io::Write,
     num::NonZeroU64,
     ops::Range,
     path::{Path, PathBuf},
-    rc::Rc,
     str::FromStr,
-    sync::Arc,
     time::SystemTime,
 };
 
 use corrust::{
-    Beamformer, Device, Devices, Encoding, Error, Result, beamform,
+    Beamformer, Device, Error, Result, beamform,
     correlate::{Kernel, Shape, baselines, useful_operations},
-    device::Gpu,
     format::{
         Timestamp,
         array::{Array, Channels, Stokes},
         npy::{Dtype, Reader, Writer},
     },
     kurtosis::Kurtosis,
-    run::{BeamsOf, BlockSums, HostSamples, Run},
+    run::{BeamsOf, BlockSums, Run},
 };
 use toml::Spanned;
 
 use super::{
     grid::GridTable,
+    place::{Finish, Place, needs_array, span},
     table::{Keys, Text},
 };
 use crate::cli::{
@@ -133,51 +130,11 @@ impl FromStr for ChannelRange {
     }
 }
 
-/// The recording that products are made of, and their devices.
-pub struct Place<'a> {
-    pub device: &'a Devices,
-    pub gpus: &'a [Arc<dyn Gpu>],
-    pub shape: Shape,
-    /// Times; `u64::MAX` of a stream that a signal ends.
-    pub recorded: u64,
-    pub interval: Option<f64>,
-    /// Whether inputs were delayed towards a phase centre.
-    pub phased: bool,
-    /// Whether samples are missing input by input: flagged ones, and lost ones of a live stream.
-    pub by_input: bool,
-    /// Whether samples are spectra of raw voltages.
-    pub raw: bool,
-    /// Whether they come live.
-    pub live: bool,
-    /// When they were taken and where, for the gates of a period.
-    pub timing: Timing,
-    pub array: Option<&'a Array>,
-    /// A file of the recording.
-    pub source: &'a Path,
-    /// Timestamps of beams that are sent.
-    pub ticks: beams::Ticks,
-    /// Samples that were flagged, once all are judged.
-    pub flagged: Rc<Cell<f64>>,
-}
-
-/// Times that loads refer to, and their unit: for a stream that a signal ends, the times of a second.
-pub fn span(recorded: u64, interval: Option<f64>) -> (u64, &'static str) {
-    match interval {
-        Some(interval) if recorded == u64::MAX => {
-            ((1.0 / interval).round().max(1.0) as u64, " a second")
-        }
-        _ => (recorded, ""),
-    }
-}
-
 /// A product that has begun.
 pub struct Made {
     name: String,
     finish: Finish,
 }
-
-/// Callback that completes a product's files, of that number of times, and describes them.
-pub type Finish = Box<dyn FnOnce(u64) -> Result<String>>;
 
 impl Made {
     /// Its kind and file.
@@ -195,12 +152,6 @@ impl Made {
 /// The option `--array` of a plan's array file.
 fn array_option(array: Option<&Path>) -> Vec<String> {
     array.map(|path| format!("--array={}", path.display())).into_iter().collect()
-}
-
-/// Refuses a file that needs an array file, where there is none.
-pub fn needs_array(path: &Path) -> Error {
-    let reason = "expected array = \"ARRAY.json\" in [input], which says what the inputs, channels and times are";
-    Error::file(path, reason)
 }
 
 impl Request {
@@ -391,13 +342,8 @@ impl Request {
                     InputPowers::create(&options.output, array, of, chosen, &options.scaling)?;
                 let files = Shared::new(powers);
                 let theirs = files.clone();
-                run.add(
-                    &name,
-                    HostSamples::new(move |samples, times| {
-                        theirs.with(|powers| powers.add(samples, times))
-                    }),
-                );
-                Box::new(move |_| Ok(count(files.take().finish()?, "sample")))
+                run.each(&name, move |piece| theirs.with(|powers| powers.add(piece)));
+                Box::new(move |times| Ok(count(files.take().finish(times)?, "sample")))
             }
             Self::Spectra(options) => {
                 let length = options.integrate.map_or(place.recorded, NonZeroU64::get);
@@ -543,18 +489,7 @@ impl BeamOptions {
             ));
         }
         let Shape { inputs, channels, encoding, .. } = place.shape;
-        let polarisations = match weights.shape() {
-            &[_, polarisations, ..]
-                if polarisations > 0 && inputs.is_multiple_of(polarisations) =>
-            {
-                polarisations
-            }
-            _ => 1,
-        };
-        let streams = [channels, polarisations, inputs / polarisations];
-        if encoding == Encoding::Ci4Offset {
-            return Err(Error::invalid("beams of ci4-offset samples: expected ci4, ci8 or cf16"));
-        }
+        let streams = beams::streams(&weights, channels, inputs);
         let devices = beams::Place {
             device: place.device.clone(),
             gpus: place.gpus.to_vec(),

@@ -7,7 +7,7 @@ use corrust::{Error, Result};
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
-use crate::cli::clap_sentence;
+use crate::cli::terminal::say::clap_sentence;
 
 /// Keys of a table, each with its place in the text.
 pub type Keys = BTreeMap<String, Spanned<Value>>;

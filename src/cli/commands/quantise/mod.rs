@@ -13,7 +13,7 @@ use corrust::{
         npy::{Description, Dtype, Writer},
     },
     quantise::{self, Places, Quantised, Quantiser, Requantiser},
-    run::{Reader, Source},
+    run::{self, Reader, Run},
     samples::{Memory, Samples},
 };
 
@@ -25,9 +25,6 @@ use crate::cli::options::run_files::{Existing, RunFiles, all, output};
 use crate::cli::terminal::numbers::{count, digits, si};
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::{say, warn};
-
-/// Bytes of samples that are read at a time.
-const BLOCK_BYTES: usize = 1 << 26;
 
 /// Times of a word of bits.
 const WORD: usize = Encoding::B1.times();
@@ -121,18 +118,16 @@ impl Args {
 
         let start = Instant::now();
         let bar = Progress::new("quantising", &shape, times);
-        let mut source = Reader::over(recording, BLOCK_BYTES / shape.bytes_per_time());
+        let source = Reader::over(recording, run::block_times(shape.bytes_per_time()));
         let values = Values::new(&shape, &quantiser, self.noise);
         let mut output = Output { shape, times, writer, values, piece: vec![0; PIECE] };
-        while source.advance()? {
-            let piece = source.piece();
+        let mut run = Run::over(source).progress(|done| bar.set(done));
+        run.each("values", |piece| match &piece.samples {
+            Some(samples) => output.write(piece.start, samples),
             // Missing samples have the value zero, as the file has where nothing is written.
-            if let Some(samples) = piece.samples {
-                output.write(piece.start, &samples)?;
-            }
-            bar.set(piece.start + piece.times);
-        }
-        drop(source);
+            None => Ok(()),
+        });
+        run.all()?;
         drop(bar);
         let Output { writer, values, .. } = output;
         let describe = |output: &PathBuf| {
@@ -169,16 +164,15 @@ impl Args {
         let bar = Progress::new("quantising", &shape, times);
         let mut values = Values::new(&shape, quantiser, self.noise);
         // Whole words, where blocks hold them.
-        let block = BLOCK_BYTES / shape.bytes_per_time();
+        let block = run::block_times(shape.bytes_per_time());
         let block = if block > WORD { block / WORD * WORD } else { WORD };
-        let mut source = Reader::over(recording, block);
-        while source.advance()? {
-            let piece = source.piece();
-            bar.set(piece.start);
-            match piece.samples {
-                Some(samples) if shape.encoding.is_bits() => file.copy(piece.start, &samples)?,
+        let source = Reader::over(recording, block);
+        let mut run = Run::over(source).progress(|done| bar.set(done));
+        run.each("planes", |piece| {
+            match &piece.samples {
+                Some(samples) if shape.encoding.is_bits() => file.copy(piece.start, samples)?,
                 Some(samples) => {
-                    values.write(&mut file, piece.start, &samples)?;
+                    values.write(&mut file, piece.start, samples)?;
                     for gap in samples.gaps() {
                         let at = |time: usize| piece.start + time as u64;
                         file.miss(at(gap.times.start)..at(gap.times.end));
@@ -186,8 +180,9 @@ impl Args {
                 }
                 None => file.miss(piece.start..piece.start + piece.times),
             }
-        }
-        drop(source);
+            Ok(())
+        });
+        run.all()?;
         drop(bar);
         let (writer, description, lost) = file.finish();
         let description = description.quantised(values.quantised().or(copied));
@@ -220,14 +215,14 @@ impl Args {
         let start = Instant::now();
         let bar = Progress::new("quantising", &shape, times);
         let mut values = Values::new(&shape, quantiser, self.noise);
-        let block = block_times(&shape, self.bits, BLOCK_BYTES)?;
-        let mut source = Reader::over(recording, block);
+        let block = block_times(&shape, self.bits)?;
+        let source = Reader::over(recording, block);
         let mut made = Vec::new();
         // Words begin at multiples of a block, wherever gaps do.
         let block = block as u64;
         let (mut next, mut done) = (0, 0);
-        while source.advance()? {
-            let piece = source.piece();
+        let mut run = Run::over(source).progress(|done| bar.set(done));
+        run.each("words", |piece| {
             let mut from = 0;
             while from < piece.times {
                 let count = (times - next).min(block);
@@ -248,9 +243,9 @@ impl Args {
                     (next, done) = (next + count, 0);
                 }
             }
-            bar.set(piece.start + piece.times);
-        }
-        drop(source);
+            Ok(())
+        });
+        run.all()?;
         drop(bar);
         let (writer, description) = file.finish();
         let description = description.quantised(values.quantised());

@@ -7,6 +7,7 @@ use corrust::{
     correlate::Shape,
     format::npy::{Description, Dtype, Writer},
     quantise::{pack_rows, samples_per_word},
+    run,
     samples::Samples,
 };
 
@@ -50,8 +51,8 @@ impl PackedFile {
     }
 }
 
-/// Times of blocks of at most about `bytes` bytes of samples, which end where words of `bits` bits end.
-pub fn block_times(shape: &Shape, bits: u32, bytes: usize) -> Result<usize> {
+/// Times of blocks that end where words of `bits` bits end.
+pub fn block_times(shape: &Shape, bits: u32) -> Result<usize> {
     let word = samples_per_word(bits)?;
-    Ok((bytes / shape.bytes_per_time()).max(1).next_multiple_of(word))
+    Ok(run::block_times(shape.bytes_per_time()).next_multiple_of(word))
 }

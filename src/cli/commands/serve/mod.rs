@@ -19,15 +19,12 @@ use corrust::{
     Correlator, Encoding, Error, Result,
     correlate::{Folding, Shape},
     device::Gpu,
-    format::{
-        self, PartialFile, Timestamp,
-        array::{self, Array},
-        uvh5,
-    },
+    format::{self, PartialFile, Timestamp, array::Array, uvh5},
     live::{
         Channels, Clock, Fate, Files, Frames, Geometry, Integrator, Judged, LiveDump, Passed,
         RawChunk, Receiver, Socket, Spectra, Words,
     },
+    run::Head,
     serve::{About, Board, start},
 };
 
@@ -177,14 +174,15 @@ impl Args {
         // Levels are measured of a chunk.
         let least = level.map_or(0, |_| 2 * engine.window());
         in_chunks(&mut frames, integration.saturating_mul(engine.hop as u64), least, 1);
-        let array = array.map(|mut array| complete(&mut array, &sky, channels).map(|()| array));
+        let (start, frequencies) = sky.found();
+        let head = Head { interval: sky.interval, start, frequencies, ..Head::new(shape) };
+        let array = array.map(|mut array| complete(&mut array, &head).map(|()| array));
         let array = array.transpose()?;
         // As for recordings: a spectrum's time is the centre of its taps.
         let sync = format::later(sync, sky.offset).unwrap_or(sync);
         let clock = Clock { sync, rate, step: engine.hop as u64 };
-        let even = sky.first_channel.zip(sky.channel_width);
-        let even = even.map(|(first, width)| array::Channels::Even { first, width });
-        let bands = array.clone().or(Some(Array { channels: even, ..Array::default() }));
+        let found = Array { channels: head.frequencies, ..Array::default() };
+        let bands = array.clone().or(Some(found));
         let gates = self.gates(&clock, channels, bands.as_ref())?;
         let Ready { sockets, http, gpus, correlator } = self.ready(&shape, &gates)?;
         let builder = builder.device(self.place.device.clone()).gpus(gpus);

@@ -2,23 +2,22 @@
 
 use corrust_host::Error;
 
-use super::recording::Recording;
+use super::source::Head;
 use crate::array::{
     TOLERANCE,
     file::{Array, ROUNDED},
 };
 
 impl Array {
-    /// Takes over what a recording of `channels` channels says of its times and frequencies and the array
-    /// does not. Returns where the two contradict each other: there the array counts.
-    pub fn complete<S>(&mut self, recording: &dyn Recording<S>, channels: usize) -> Vec<Error> {
+    /// Takes over facts of a recording's times and frequencies that the array lacks. Returns where the two contradict each
+    /// other: there the array counts.
+    pub fn complete(&mut self, recording: &Head) -> Vec<Error> {
         let mut faults = Vec::new();
+        let Head { interval, start, ref frequencies, .. } = *recording;
+        let channels = recording.shape.channels;
         if self.telescope.is_none() {
-            let facts = recording.facts().into_iter();
-            self.telescope =
-                facts.into_iter().find(|fact| fact.0 == "telescope").map(|fact| fact.1);
+            self.telescope = recording.telescope.clone();
         }
-        let interval = recording.interval();
         if let Some(interval) = interval {
             let seconds = *self.sample_time.get_or_insert(interval);
             if (seconds - interval).abs() > TOLERANCE * interval {
@@ -27,7 +26,7 @@ impl Array {
                 )));
             }
         }
-        if let Some(start) = recording.start() {
+        if let Some(start) = start {
             let begin = *self.start.get_or_insert(start);
             let seconds = begin.duration_since(start).as_secs_f64();
             // Headers round to a sample.
@@ -37,10 +36,10 @@ impl Array {
                 )));
             }
         }
-        if let Some(said) = recording.frequencies() {
+        if let Some(said) = frequencies {
             let listed = self.channels.get_or_insert_with(|| said.clone());
             let width = listed.width(0).map_or(1.0, f64::abs);
-            let said = Self { channels: Some(said), ..Self::default() };
+            let said = Self { channels: Some(said.clone()), ..Self::default() };
             // Frequencies of another number of channels are refused where they are needed.
             if let (Ok(listed), Ok(said)) = (self.frequencies(channels), said.frequencies(channels))
                 && let Some(channel) =

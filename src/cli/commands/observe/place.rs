@@ -1,0 +1,53 @@
+//! The samples that products are made of, and what becomes of a product.
+
+use std::{cell::Cell, path::Path, rc::Rc, sync::Arc};
+
+use corrust::{Devices, Error, Result, correlate::Shape, device::Gpu, format::array::Array};
+
+use crate::cli::{commands::beamform as beams, options::selection::Timing};
+
+/// The recording that products are made of, and their devices.
+pub struct Place<'a> {
+    pub device: &'a Devices,
+    pub gpus: &'a [Arc<dyn Gpu>],
+    pub shape: Shape,
+    /// Times; `u64::MAX` of a stream that a signal ends.
+    pub recorded: u64,
+    pub interval: Option<f64>,
+    /// Whether inputs were delayed towards a phase centre.
+    pub phased: bool,
+    /// Whether samples are missing input by input: flagged ones, and lost ones of a live stream.
+    pub by_input: bool,
+    /// Whether samples are spectra of raw voltages.
+    pub raw: bool,
+    /// Whether they come live.
+    pub live: bool,
+    /// When they were taken and where, for the gates of a period.
+    pub timing: Timing,
+    pub array: Option<&'a Array>,
+    /// A file of the recording.
+    pub source: &'a Path,
+    /// Timestamps of beams that are sent.
+    pub ticks: beams::Ticks,
+    /// Samples that were flagged, once all are judged.
+    pub flagged: Rc<Cell<f64>>,
+}
+
+/// Times that loads refer to, and their unit: for a stream that a signal ends, the times of a second.
+pub fn span(recorded: u64, interval: Option<f64>) -> (u64, &'static str) {
+    match interval {
+        Some(interval) if recorded == u64::MAX => {
+            ((1.0 / interval).round().max(1.0) as u64, " a second")
+        }
+        _ => (recorded, ""),
+    }
+}
+
+/// Callback that completes a product's files, of that number of times, and describes them.
+pub type Finish = Box<dyn FnOnce(u64) -> Result<String>>;
+
+/// Refuses a file that needs an array file, where there is none.
+pub fn needs_array(path: &Path) -> Error {
+    let reason = "expected array = \"ARRAY.json\" in [input], which says what the inputs, channels and times are";
+    Error::file(path, reason)
+}
