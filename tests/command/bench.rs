@@ -466,7 +466,7 @@ fn what_cannot_be_measured_or_read_is_refused_in_a_sentence() {
         ("bench correlate --device cpu --against k.ptx", "k.ptx: its kernels need a GPU"),
         ("bench limits --against other.ptx", "other.ptx: kernel k: expected one that corrust has"),
         ("bench report r.json --against k.ptx", "a report measures nothing"),
-        ("bench report r.json --readme text", "text: expected the lines <!-- bench -->"),
+        ("bench report r.json --page text", "text: expected the lines <!-- bench -->"),
         ("bench correlate --kernel none", "unknown kernel"),
         ("bench correlate --device cpu --kernel mma-64 --inputs 4", "mma-64"),
     ] {
