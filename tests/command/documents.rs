@@ -297,3 +297,21 @@ fn the_words_of_kernels_are_those_of_the_folders() {
     assert_eq!(listed(&read("docs/add-a-kernel.md"), "one of the words (", ")"), words);
     assert_eq!(listed(&read("scripts/new-kernel"), "WORDS = [", "]"), words);
 }
+
+/// Unstable features that README and the page on compilers name are those of the kernels.
+#[test]
+fn the_unstable_features_of_the_pages_are_those_of_the_kernels() {
+    let source = read("gpu/src/lib.rs");
+    let (_, features) = source.split_once("feature(abi_ptx").unwrap();
+    let features = format!("abi_ptx{}", features.split_once(')').unwrap().0);
+    for page in ["README.md", "docs/rust-cuda.md"] {
+        let words: Vec<String> = code(&read(page));
+        for feature in features.split(", ") {
+            assert!(words.iter().any(|word| word == feature), "{page} lacks {feature}");
+        }
+    }
+    let flags = read("gpu/build/compile.rs");
+    for flag in ["\"RUSTC_BOOTSTRAP\", \"1\"", "\"-Zbuild-std=core\""] {
+        assert!(flags.contains(flag), "{flag}");
+    }
+}
