@@ -315,3 +315,42 @@ fn the_unstable_features_of_the_pages_are_those_of_the_kernels() {
         assert!(flags.contains(flag), "{flag}");
     }
 }
+
+/// Every row of the papers' tables has a command or says that there is none.
+#[test]
+fn rows_of_the_papers_have_commands() {
+    let page = read("docs/papers.md");
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with('|')).collect();
+    let tables = rows.iter().filter(|row| row.ends_with("| by this command |")).count();
+    assert_eq!(tables, page.matches("\n## ").count());
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        assert_eq!(cells.len(), if row.starts_with("|---") { 1 } else { 4 }, "{row}");
+        let command = cells[cells.len() - 1];
+        let is_said = ["`", "none", "the same", "by this command", "---"];
+        assert!(is_said.iter().any(|word| command.contains(word)), "{row}");
+    }
+}
+
+/// Predicted times of the note's beamformer, and their shares of real time, are those of the tables of estimates.
+#[test]
+fn the_predicted_beamformer_of_the_pages_is_the_estimate() {
+    let share = |ms: &str| 100.0 * ms.parse::<f64>().unwrap() / (32_768.0 * 1.7067e-3);
+    for (chip, name) in [("a40", "A40"), ("a100", "A100")] {
+        let table = read(&format!("benches/estimates/{chip}.csv"));
+        let case = "beamform,\"D 512, B 96, F 16, P 2, T 32768\",mma,kernel,";
+        let row = table.lines().find_map(|line| line.strip_prefix(case)).unwrap();
+        let [ms, least, most, ..] = row.split(',').collect::<Vec<_>>()[..] else { panic!("{row}") };
+        for page in ["docs/papers.md", "docs/performance.md"] {
+            let text = read(page).split_whitespace().collect::<Vec<_>>().join(" ");
+            for part in [
+                format!("{ms} ms"),
+                format!("{:.1} %", share(ms)),
+                format!("({:.1} to {:.1})", share(least), share(most)),
+                name.to_owned(),
+            ] {
+                assert!(text.contains(&part), "{page}: {part}");
+            }
+        }
+    }
+}
