@@ -354,3 +354,15 @@ fn the_predicted_beamformer_of_the_pages_is_the_estimate() {
         }
     }
 }
+
+/// The shared library of C has the compatible part of the version on its page.
+#[test]
+fn the_library_of_c_has_the_version_of_its_page() {
+    let compatible = match env!("CARGO_PKG_VERSION_MAJOR") {
+        "0" => concat!("0.", env!("CARGO_PKG_VERSION_MINOR")),
+        major => major,
+    };
+    let name = format!("libcorrust.so.{compatible}");
+    let words = code(&read("docs/c.md"));
+    assert!(words.contains(&name), "docs/c.md lacks {name}");
+}
