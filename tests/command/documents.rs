@@ -366,3 +366,40 @@ fn the_library_of_c_has_the_version_of_its_page() {
     let words = code(&read("docs/c.md"));
     assert!(words.contains(&name), "docs/c.md lacks {name}");
 }
+
+/// Pages name the kernels that their commands have, and no others in the tables of kernels.
+#[test]
+fn the_kernels_of_the_pages_are_those_of_the_program() {
+    for (page, arguments) in [
+        ("correlate", "correlate x.npy -o y.npy"),
+        ("beamform", "beamform x.npy --weights a.npy -o y.npy"),
+        ("autocorrelate", "autocorrelate x.npy -o y.npy"),
+        ("channelise", "channelise x.npy --channels 4 -o y.npy"),
+        ("upchannelise", "upchannelise x.npy --factor 4 -o y.npy"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_corrust"))
+            .args(arguments.split(' '))
+            .args(["--kernel", "unknown"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        let (_, names) = said.trim().split_once("expected one of ").unwrap();
+        let names: Vec<&str> = names.split(", ").collect();
+        let text = read(&format!("docs/{page}.md"));
+        // Vectors of CPUs are named once, in the concepts.
+        for name in names.iter().filter(|name| !name.starts_with("cpu-")) {
+            let short = name.strip_prefix("packed-complex").filter(|number| !number.is_empty());
+            let is_named = |name: &str| code(&text).iter().any(|code| code == name);
+            assert!(is_named(name) || short.is_some_and(is_named), "{page} lacks kernel {name}");
+        }
+        let rows = text.lines().skip_while(|line| {
+            !line.starts_with("| `--kernel`") && !line.starts_with("| kernel |")
+        });
+        for row in rows.skip(2).take_while(|line| line.starts_with('|')) {
+            let first = row.trim_start_matches('|').split('|').next().unwrap();
+            for name in code(first).iter().filter(|name| !name.starts_with('-')) {
+                assert!(names.contains(&&**name), "{page}: {name}");
+            }
+        }
+    }
+}
