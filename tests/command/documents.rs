@@ -1,7 +1,7 @@
 //! The commands that the documents show work: every `sh` block of every page runs, those of a page in order, in a
 //! folder that is empty when the page begins. Commands that need something else (a clone, a GPU, a network, a service
 //! that does not end) are `text` blocks, of which the options are compared with the program's. Paths, exit codes and
-//! lists that pages take from the sources are the sources'.
+//! lists that pages take from the sources equal them.
 
 use std::{
     collections::BTreeSet,
@@ -269,7 +269,7 @@ fn paths_that_pages_name_exist() {
 }
 
 #[test]
-fn the_exit_codes_of_the_page_are_those_of_the_help() {
+fn page_and_help_have_the_same_exit_codes() {
     let codes = |text: &str| {
         let text = text.replace('`', "");
         let (_, codes) = text.split_once("Exit codes: ").unwrap();
@@ -282,7 +282,7 @@ fn the_exit_codes_of_the_page_are_those_of_the_help() {
 
 /// The words of kernels are folders of `gpu/src` and `host/src`, and the same on the page and in the script.
 #[test]
-fn the_words_of_kernels_are_those_of_the_folders() {
+fn words_of_kernels_are_folders() {
     let folders = |path: &str| -> BTreeSet<String> {
         let entries = fs::read_dir(root().join(path)).unwrap().map(Result::unwrap);
         let folders = entries.filter(|entry| entry.path().is_dir());
@@ -298,9 +298,9 @@ fn the_words_of_kernels_are_those_of_the_folders() {
     assert_eq!(listed(&read("scripts/new-kernel"), "WORDS = [", "]"), words);
 }
 
-/// Unstable features that README and the page on compilers name are those of the kernels.
+/// README and the page on compilers name the unstable features that the kernels use.
 #[test]
-fn the_unstable_features_of_the_pages_are_those_of_the_kernels() {
+fn pages_name_the_unstable_features_of_the_kernels() {
     let source = read("gpu/src/lib.rs");
     let (_, features) = source.split_once("feature(abi_ptx").unwrap();
     let features = format!("abi_ptx{}", features.split_once(')').unwrap().0);
@@ -332,7 +332,8 @@ fn rows_of_the_papers_have_commands() {
     }
 }
 
-/// Predicted times of the note's beamformer, and their shares of real time, are those of the tables of estimates.
+/// Pages give the predicted times of the note's beamformer as the tables of estimates have them, and their shares of
+/// real time.
 #[test]
 fn the_predicted_beamformer_of_the_pages_is_the_estimate() {
     let share = |ms: &str| 100.0 * ms.parse::<f64>().unwrap() / (32_768.0 * 1.7067e-3);
@@ -369,7 +370,7 @@ fn the_library_of_c_has_the_version_of_its_page() {
 
 /// Pages name the kernels that their commands have, and no others in the tables of kernels.
 #[test]
-fn the_kernels_of_the_pages_are_those_of_the_program() {
+fn pages_name_the_kernels_of_the_program() {
     for (page, arguments) in [
         ("correlate", "correlate x.npy -o y.npy"),
         ("beamform", "beamform x.npy --weights a.npy -o y.npy"),
