@@ -1,5 +1,5 @@
-//! Names the shared library as programs look for it: `libcorrust.so.0.1`, by the part of the version that says what is
-//! compatible.
+//! Names the shared library as programs look for it: `libcorrust.so.0.2` of version 0.2.0, by the part of the version
+//! that says what is compatible.
 
 use std::env;
 

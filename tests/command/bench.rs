@@ -248,6 +248,23 @@ fn every_limit_and_every_system_is_checked_on_sim() {
     assert!(text.contains("tcn-words-ci8") && text.contains("pad-rows"), "{text}");
 }
 
+/// Rows of the beamformer end in their share of CHORD's real time.
+#[test]
+fn rows_of_beams_have_their_share_of_real_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = "benches/record/h200/all.json";
+    let record = Path::new(env!("CARGO_MANIFEST_DIR")).join(record);
+    fs::copy(record, folder.path().join("r.json")).unwrap();
+    let (code, text) = corrust(folder.path(), "bench report r.json");
+    assert_eq!(code, Some(0), "{text}");
+    let (_, beams) = text.split_once("D 512, B 96,").unwrap();
+    let row = |kernel: &str| {
+        let row = beams.lines().find(|row| row.contains(&format!(" {kernel} "))).unwrap();
+        row.split_whitespace().last().unwrap().to_owned()
+    };
+    assert_eq!([row("wgmma"), row("mma")], ["0.481", "1.00"], "{text}");
+}
+
 /// The table of a page is the one that the record of its GPU gives.
 #[test]
 fn the_page_on_performance_has_the_table_of_the_record() {

@@ -24,6 +24,7 @@ use corrust::{
 
 use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, all};
+use crate::cli::options::units::Seconds;
 use crate::cli::pictures::plot as pictures;
 use crate::cli::terminal::numbers::digits;
 use crate::cli::terminal::say::{say, warn};
@@ -48,6 +49,7 @@ Columns:
   TOPS     10^12 useful operations a second: redundant work and padding never count
   GB/s     bytes that must move at least (input and output once) a second
   limit    the time that the binding limit of the chip alone asks for, as a part of the time taken
+  % of real time  of the beamformer: time taken, in percent of the time in which its samples come
   W, TOPS/W, MHz   mean power, efficiency and clock of a run of --sustain seconds
 
 Examples:
@@ -185,6 +187,9 @@ enum System {
         /// Kernels; by default all that the device runs
         #[arg(long, value_delimiter = ',')]
         kernel: Vec<beamform::Kernel>,
+        /// Time from a sample to the next, of which the column `% of real time` gives the part taken; by default CHORD's
+        #[arg(long, value_name = "TIME", default_value = table::CHORD_SAMPLE_TIME)]
+        sample_time: Seconds,
     },
     /// Time the autocorrelator over numbers of sensors: 10 groups of 32 lags
     ///
@@ -288,7 +293,7 @@ impl Args {
                 }
                 let record = Record::read_all(records)?;
                 table::machine(&record.machine);
-                let mut table = table::Table::default();
+                let mut table = table::Table::new(self.sample_time());
                 record.rows.iter().for_each(|row| table.row(row));
                 record
             }
@@ -403,6 +408,14 @@ impl Args {
         }
     }
 
+    /// Time from a sample of the beamformer to the next.
+    fn sample_time(&self) -> Seconds {
+        match self.system {
+            Some(System::Beamform { sample_time, .. }) => sample_time,
+            _ => table::CHORD_SAMPLE_TIME.parse().expect("a time with its unit"),
+        }
+    }
+
     /// Measures the chosen cases, and prints the results.
     fn measure(&self, system: Option<&System>, places: &[Place]) -> Result<Record> {
         let place = &places[0];
@@ -415,7 +428,7 @@ impl Args {
         self.announce(place, &machine)?;
 
         let mut rows = Vec::new();
-        let mut table = table::Table::default();
+        let mut table = table::Table::new(self.sample_time());
         let limits_alone = matches!(system, Some(System::Limits { .. }));
         let sustain = if self.common.tune.is_some() { 0.0 } else { self.common.sustain };
         let sustain = Duration::from_secs_f64(sustain);
@@ -551,7 +564,7 @@ fn cases(system: Option<&System>, place: &Place) -> Result<Vec<Box<dyn Case>>> {
             mention_misfits(&options)?;
             bench::correlate::cases(&options, place)
         }
-        Some(System::Beamform { dishes, beams, times, kernel }) => {
+        Some(System::Beamform { dishes, beams, times, kernel, .. }) => {
             let sizes = beamform_sizes(dishes.as_deref(), beams.as_deref());
             let options =
                 bench::beamform::Options { sizes, times: *times, kernels: kernel.clone() };

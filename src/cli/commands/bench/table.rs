@@ -2,9 +2,12 @@
 
 use corrust::bench::{Facts, Row};
 
-use crate::cli::terminal::{
-    numbers::{digits, si},
-    say::say,
+use crate::cli::{
+    options::units::Seconds,
+    terminal::{
+        numbers::{digits, si},
+        say::say,
+    },
 };
 
 /// Says what a record was made on.
@@ -38,14 +41,27 @@ pub fn per_second(row: &Row) -> String {
     format!("{} {}/s", si(row.items_per_second).trim_end(), row.item)
 }
 
+/// System whose rows have a share of real time.
+const BEAMFORM: &str = "beamform";
+
+/// Time from a sample to the next of CHORD's beamformer, from the rates of eq. 34 of Smith, "CHORD 8-bit baseband
+/// beamformer".
+pub const CHORD_SAMPLE_TIME: &str = "1.7067us";
+
 /// A table that is printed row by row, with a heading where a system begins.
-#[derive(Default)]
 pub struct Table {
     system: String,
     case: String,
+    /// Seconds from a time to the next: the beamformer's rows say which part of them a time takes.
+    sample_time: f64,
 }
 
 impl Table {
+    /// An empty table, with the share of real time where times of beams are `sample_time` apart.
+    pub fn new(sample_time: Seconds) -> Self {
+        Self { system: String::new(), case: String::new(), sample_time: sample_time.0 }
+    }
+
     /// Prints a row.
     pub fn row(&mut self, row: &Row) {
         if row.system != self.system {
@@ -76,9 +92,13 @@ impl Table {
             true => format!("x{:.2}", row.seconds.most / row.seconds.median),
             false => format!("{:.1}%", 100.0 * row.seconds.spread()),
         };
+        let real_time = match row.system == BEAMFORM {
+            true => format!("  {:>14}", digits(100.0 / (row.items_per_second * self.sample_time))),
+            false => String::new(),
+        };
         say(format_args!(
             "{case:<34} {kernel:<21} {:<9} {:>9} {spread:>6} {:>7} {:>7} {rate:>18}  {limit:<21} {:>4} \
-             {:>6} {:>4}",
+             {:>6} {:>4}{real_time}",
             row.what,
             digits(row.seconds.median * 1e3),
             some(row.useful_tops),
@@ -105,8 +125,9 @@ impl Table {
 
 /// Prints the names of the columns of a system.
 fn heading(system: &str) {
+    let real_time = if system == BEAMFORM { "  % of real time" } else { "" };
     say(format_args!(
-        "\n{system:<34} {:<21} {:<9} {:>9} {:>6} {:>7} {:>7} {:>18}  {:<21} {:>4} {:>6} {:>4}",
+        "\n{system:<34} {:<21} {:<9} {:>9} {:>6} {:>7} {:>7} {:>18}  {:<21} {:>4} {:>6} {:>4}{real_time}",
         "kernel", "what", "ms", "spread", "TOPS", "GB/s", "", "limit", "W", "TOPS/W", "MHz"
     ));
 }
