@@ -20,7 +20,7 @@
 //!   stacks of images.
 //! - [`live`] turns packets from the network into products.
 //! - [`simulate`] makes recordings of point sources with known delays, of channels or raw voltages.
-//! - [`device`] lists the devices to run on, [`qualify`] judges whether they compute rightly, [`bench`] how fast.
+//! - [`device`] lists the devices to run on, [`qualify`] judges whether they compute rightly, [`mod@bench`] how fast.
 //!
 //! ```
 //! use corrust::{Autocorrelator, Beamformer, Correlator, Device};
