@@ -439,7 +439,7 @@ trait Part<K: Correlator> {
                 self.step(stages, |part, parts| panels.load_part(stages.free, 0, part, parts));
                 panels.advance(1);
                 ring.advance();
-                if ring.step % 2 == 0 {
+                if ring.step.is_multiple_of(2) {
                     self.leave();
                 }
             }
