@@ -223,7 +223,6 @@ fn missing_samples_are_counted_by_baseline() {
 
 #[test]
 fn a_flag_cancels_and_cf32_is_refused() {
-    let shape = engine(Device::Cpu).shape().unwrap();
     let voltages = |times| Reader::over(Box::new(Held::new(times)), 100).filled();
     let correlator = || Correlator::builder(INPUTS, CHANNELS).device(Device::Cpu).build().unwrap();
     let plan = || engine(Device::Cpu).build().unwrap();
