@@ -465,10 +465,9 @@ fn components_are_told_apart() {
         let products: f64 = early.iter().zip(late).map(|(a, b)| a * b).sum();
         products / early.iter().sum::<f64>() / late.iter().sum::<f64>()
     };
-    for lag in 0..8 {
-        for (column, early) in [(2, &series[0]), (3, &series[1])] {
+    for (column, early) in [(2, &series[0]), (3, &series[1])] {
+        for (lag, found) in columns[column].iter().enumerate().take(8) {
             let expected = of(early, &series[0], lag) / of(&mask, &mask, lag);
-            let found = columns[column][lag];
             assert!(
                 (found / expected - 1.0).abs() < 1e-9,
                 "lag {lag}: {found}, expected {expected}"
