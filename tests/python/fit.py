@@ -49,9 +49,9 @@ for case in cases:
         found = least_squares(
             lambda q: (values - g(tau, model, unpack(q))) / sigma, start, bounds=(low, high), x_scale="jac", max_nfev=300
         )
-        values = unpack(found.x)
+        there = unpack(found.x)
         # A dark state outlasts no way through the focus.
-        if values.get("triplet_time", 0) < min(values.get(name, np.inf) for name in ("tau", "tau1", "tau2")):
+        if there.get("triplet_time", 0) < min(there.get(name, np.inf) for name in ("tau", "tau1", "tau2")):
             best = min(best, 2 * found.cost)
     if case["chi2"] > best * (1 + 1e-5):
         worse += 1
