@@ -219,16 +219,15 @@ unsafe fn beams<V: Vector>(work: &Work<'_>, items: &[Item], sums: &mut [f32]) {
         // SAFETY: 16 numbers; the caller's promise.
         *power = unsafe { V::load(&lanes[0]) };
     }
-    let weights: Vec<[V; 2]> = (0..polarisations * dishes)
-        .map(|index| {
-            for (lane, item) in items.iter().enumerate() {
-                let weight = plan.weights[item.channel * polarisations * dishes + index];
-                (lanes[0][lane], lanes[1][lane]) = (weight.re, weight.im);
-            }
-            // SAFETY: 16 numbers; the caller's promise.
-            unsafe { [V::load(&lanes[0]), V::load(&lanes[1])] }
-        })
-        .collect();
+    let mut weights = vec![zero; polarisations * dishes];
+    for (index, weights) in weights.iter_mut().enumerate() {
+        for (lane, item) in items.iter().enumerate() {
+            let weight = plan.weights[item.channel * polarisations * dishes + index];
+            (lanes[0][lane], lanes[1][lane]) = (weight.re, weight.im);
+        }
+        // SAFETY: 16 numbers; the caller's promise.
+        *weights = unsafe { [V::load(&lanes[0]), V::load(&lanes[1])] };
+    }
     let mut samples = vec![0.0; V::LANES * 2 * dishes];
     let most = items.iter().map(|item| item.times.len()).max().unwrap_or(0);
     for step in 0..most {

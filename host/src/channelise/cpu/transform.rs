@@ -290,44 +290,22 @@ fn levels_of<V: Vector, const R: usize>(
 /// Untangles the bins of real samples; gains and turns. `to` has the channels in their order.
 #[inline(always)]
 unsafe fn finish<V: Vector>(engine: &Engine, lanes: &[Lane], from: &[V], to: &mut [V]) {
-    let shape = &engine.shape;
-    let (bins, to) = (from.as_chunks::<2>().0, to.as_chunks_mut::<2>().0);
+    let bins = from.as_chunks::<2>().0;
     let size = bins.len();
     let first = &engine.gains[lanes[0].input * size..][..size];
-    let alike = lanes.iter().all(|lane| lane.input == lanes[0].input);
     let mut gains = [first; MAX_LANES];
     let mut turns = [[0_u64; 2]; MAX_LANES];
     for (lane, (gains, turns)) in lanes.iter().zip(gains.iter_mut().zip(&mut turns)) {
         *gains = &engine.gains[lane.input * size..][..size];
         *turns = [lane.place.phase, lane.place.slope];
     }
-    let mut put = |frequency: i64, value: Complex<V>| {
-        let (value, frequency) = match shape.inverted {
-            true => ([value[0], value[1].neg()], -frequency),
-            false => (value, frequency),
-        };
-        let channel = (frequency - shape.frequency(0)) as usize;
-        let gain = if alike {
-            first[channel].map(V::splat)
-        } else {
-            let mut gain = [[0.0; MAX_LANES]; 2];
-            for (lane, gains) in gains.iter().enumerate() {
-                [gain[0][lane], gain[1][lane]] = gains[channel];
-            }
-            // SAFETY: the caller's promise; there are as many as lanes.
-            gain.map(|gain| unsafe { V::load(&gain) })
-        };
-        let value = multiply(value, gain);
-        to[channel] = match engine.turns {
-            // SAFETY: the caller's promise.
-            true => multiply(value, unsafe { turning::<V>(&turns, frequency) }),
-            false => value,
-        };
-    };
-    if shape.raw.is_complex() {
+    let alike = lanes.iter().all(|lane| lane.input == lanes[0].input);
+    let mut channels = Channels { engine, gains, alike, turns, to: to.as_chunks_mut::<2>().0 };
+    if engine.shape.raw.is_complex() {
         for (bin, &value) in bins.iter().enumerate() {
             let frequency = if bin >= size / 2 { bin as i64 - size as i64 } else { bin as i64 };
-            put(frequency, value);
+            // SAFETY: the CPU has the instructions of V.
+            unsafe { channels.put(frequency, value) };
         }
         return;
     }
@@ -335,10 +313,57 @@ unsafe fn finish<V: Vector>(engine: &Engine, lanes: &[Lane], from: &[V], to: &mu
         let mirror = if k == 0 { 0 } else { size - k };
         let root = engine.table[k].map(V::splat);
         let [low, high] = untangle(bins[k], bins[mirror], root);
-        put(k as i64, low);
-        if k != 0 && k != mirror {
-            put(mirror as i64, high);
+        // SAFETY: as above.
+        unsafe {
+            channels.put(k as i64, low);
+            if k != 0 && k != mirror {
+                channels.put(mirror as i64, high);
+            }
         }
+    }
+}
+
+/// Where [`finish`] writes its channels.
+struct Channels<'a, V> {
+    engine: &'a Engine,
+    /// Of each lane's input.
+    gains: [&'a [[f32; 2]]; MAX_LANES],
+    /// Whether all lanes are of one input.
+    alike: bool,
+    /// Phase and slope of each lane.
+    turns: [[u64; 2]; MAX_LANES],
+    to: &'a mut [Complex<V>],
+}
+
+impl<V: Vector> Channels<'_, V> {
+    /// Writes a channel. No closure: one that is not inlined has none of the CPU's vector instructions.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn put(&mut self, frequency: i64, value: Complex<V>) {
+        let shape = &self.engine.shape;
+        let (value, frequency) = match shape.inverted {
+            true => ([value[0], value[1].neg()], -frequency),
+            false => (value, frequency),
+        };
+        let channel = (frequency - shape.frequency(0)) as usize;
+        let gain = if self.alike {
+            self.gains[0][channel].map(V::splat)
+        } else {
+            let mut gain = [[0.0; MAX_LANES]; 2];
+            for (lane, gains) in self.gains.iter().enumerate() {
+                [gain[0][lane], gain[1][lane]] = gains[channel];
+            }
+            // SAFETY: there are as many numbers as lanes; the caller's CPU has the instructions.
+            unsafe { [V::load(&gain[0]), V::load(&gain[1])] }
+        };
+        let value = multiply(value, gain);
+        self.to[channel] = match self.engine.turns {
+            // SAFETY: the caller's CPU has the instructions.
+            true => multiply(value, unsafe { turning::<V>(&self.turns, frequency) }),
+            false => value,
+        };
     }
 }
 
@@ -354,19 +379,20 @@ unsafe fn turning<V: Vector>(turns: &[[u64; 2]; MAX_LANES], frequency: i64) -> C
         (quarters[lane], rest) = quadrant((turn >> 32) as u32);
         rests[lane] = rest as f32;
     }
-    // SAFETY: the caller's promise; there are as many as lanes.
+    let mut parts = [[0.0; MAX_LANES]; 2];
+    // SAFETY: there are as many numbers as lanes; the caller's CPU has the instructions.
     unsafe {
-        let mut parts = rotation(V::load(&rests)).map(|part| {
-            let mut lanes = [0.0; MAX_LANES];
-            part.store(&mut lanes);
-            lanes
-        });
-        for lane in 0..V::LANES {
-            let [cosine, sine] = turned(parts.map(|part| Number(part[lane])), quarters[lane]);
-            (parts[0][lane], parts[1][lane]) = (cosine.0, sine.0);
-        }
-        parts.map(|part| V::load(&part))
+        let [cosines, sines] = rotation(V::load(&rests));
+        cosines.store(&mut parts[0]);
+        sines.store(&mut parts[1]);
     }
+    for lane in 0..V::LANES {
+        let part = [Number(parts[0][lane]), Number(parts[1][lane])];
+        let [cosine, sine] = turned(part, quarters[lane]);
+        (parts[0][lane], parts[1][lane]) = (cosine.0, sine.0);
+    }
+    // SAFETY: as above.
+    unsafe { [V::load(&parts[0]), V::load(&parts[1])] }
 }
 
 /// One number.
