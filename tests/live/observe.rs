@@ -617,6 +617,33 @@ fn raw_voltages_of_a_stream_are_those_of_their_file() {
     }
 }
 
+/// Channels of few bits are correlated as they are, and their sums become coefficients.
+#[test]
+fn bits_of_a_stream_are_those_of_their_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let simulate = "simulate --raw -o scan.vdif --encoding vdif-2-complex --inputs 6 --rate 2MHz";
+    done(folder, &format!("{simulate} --times 100000"));
+    let input = |prefix: &str| {
+        let v = "[[visibilities]]\nintegrate = 12800\n";
+        format!(
+            "device = \"cpu\"\n{v}output = \"{prefix}v.npy\"\ncounts = \"{prefix}c.npy\"\n\
+             {v}output = \"{prefix}r.npy\"\nvan-vleck = true\n"
+        )
+    };
+    let stream = "vdif = \"0-5\", rate = \"2MHz\", encoding = \"b2\"";
+    let live = Listening::of(folder, stream, "times = 100000, silence = 3", &input("live-"));
+    done(folder, &format!("send scan.vdif --to {}", live.address));
+    let said = live.end();
+    assert!(said.contains("6 inputs x 1 channel x 100000 times"), "{said}");
+    let text = format!("[input]\nfiles = [\"scan.vdif\"]\nencoding = \"b2\"\n{}", input("file-"));
+    fs::write(folder.join("file.toml"), text).unwrap();
+    done(folder, "observe file.toml");
+    same(folder, &["v.npy", "r.npy"]);
+    let sums: ndarray::Array4<i64> = ndarray_npy::read_npy(folder.join("live-v.npy")).unwrap();
+    assert_eq!(sums.dim(), (7, 1, 21, 2));
+}
+
 /// Subchannels of channels of raw voltages, live.
 #[test]
 fn raw_voltages_of_a_stream_become_subchannels() {

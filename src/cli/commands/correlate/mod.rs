@@ -1,30 +1,25 @@
 //! `corrust correlate`.
 
-pub mod input;
 pub mod outputs;
 pub mod product;
 pub mod totals;
-pub mod unit;
 
-use std::{num::NonZeroU64, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use corrust::{
     Device, Error, Result, Upchanneliser, correlate::Shape, device::Gpu, format::array::Array,
     upchannelise,
 };
 
-use self::{
-    input::{Input, RawInput, completed},
-    outputs::Names,
-    product::correlate,
-};
-use crate::cli::options::{
-    files::{Files, UVH5},
-    flagging::Flagging,
-    place::Place,
-    run_files::{Existing, RunFiles, ending, input, output},
-    selection::Selection,
-    units::seconds,
+use self::product::{VisibilityOptions, correlate};
+use crate::cli::{
+    input::{Input, RawInput},
+    options::{
+        files::{Files, UVH5},
+        flagging::Flagging,
+        place::Place,
+        run_files::{Existing, RunFiles, input},
+    },
 };
 
 /// Correlate a recording: V[c][b(i,j)] = sum over t of x_i[c][t] conj(x_j[c][t]), j <= i
@@ -48,9 +43,8 @@ use crate::cli::options::{
 pub struct Args {
     #[command(flatten)]
     files: Files,
-    /// NumPy file to write, - for the standard output; or a UVH5 file, whose name ends in .uvh5
-    #[arg(short, long, value_name = "OUT.npy", value_parser = output())]
-    output: PathBuf,
+    #[command(flatten)]
+    visibilities: VisibilityOptions,
     #[command(flatten)]
     existing: Existing,
     /// Array file for UVH5, JSON: telescope, location, antennas, frequencies, start, sample time
@@ -58,27 +52,6 @@ pub struct Args {
     /// The book's page on layouts and files has all its fields.
     #[arg(long, value_name = "ARRAY.json", value_parser = input())]
     array: Option<PathBuf>,
-    /// Time samples in a dump, as 4096 [default: the whole recording is one dump]
-    ///
-    /// Time samples at the end that do not fill a dump are left out, and their number is reported.
-    #[arg(long, value_name = "T", conflicts_with = "seconds")]
-    integrate: Option<NonZeroU64>,
-    /// Seconds in a dump, rounded to a whole number of time samples, as 0.5
-    #[arg(long, value_name = "S", value_parser = seconds)]
-    seconds: Option<f64>,
-    /// NumPy file to write the number of valid time samples of each dump to, uint64 [dump]; of each baseline (in the
-    /// first channel), [dump][baseline], with --channelise and for bits
-    #[arg(long, value_name = "COUNTS.npy", value_parser = output())]
-    counts: Option<PathBuf>,
-    /// Write correlation coefficients, -1 to 1, in place of sums: for b1 and b2 made of Gaussian noise; 1 for an input
-    /// with itself
-    ///
-    /// quantise writes beside its output which voltages its levels stand for. STEP replaces that: the step in standard
-    /// deviations, of voltages that were no integers. Without either, the optimal step is assumed.
-    #[arg(long, value_name = "STEP", num_args = 0..=1, require_equals = true)]
-    van_vleck: Option<Option<f64>>,
-    #[command(flatten)]
-    selection: Selection,
     #[command(flatten)]
     flagging: Flagging,
     #[command(flatten)]
@@ -124,25 +97,23 @@ In Python:
 impl Args {
     /// Correlates the recording.
     pub fn run(self) -> Result<()> {
-        let Self { output, array, .. } = &self;
-        let run_files = RunFiles::default().reads(&self.files.inputs).reads(self.selection.files());
+        let Self { visibilities, array, .. } = &self;
+        let run_files = RunFiles::default().reads(&self.files.inputs);
+        let run_files = run_files.reads(visibilities.selection.files());
         let run_files = run_files.reads(array).reads(self.raw.engine.files());
-        run_files
-            .writes([output])
-            .writes(&self.counts)
-            .writes(self.flagging.files())
-            .check(self.existing)?;
-        let is_uvh5 = ending(output) == UVH5;
-        let known = self.selection.folds();
-        let array = match (array, is_uvh5) {
-            (Some(array), _) if is_uvh5 || known => Some(Array::read(array)?),
-            (None, false) => None,
-            (None, true) => {
+        let run_files = run_files.writes(visibilities.files()).writes(self.flagging.files());
+        run_files.check(self.existing)?;
+        let (is_uvh5, known) = (visibilities.is_uvh5(), visibilities.selection.folds());
+        let output = &visibilities.output;
+        let array = match array {
+            Some(array) if is_uvh5 || known => Some(Array::read(array)?),
+            None if is_uvh5 => {
                 let reason = "is to be UVH5: expected --array ARRAY.json, which says what the inputs, \
                               channels and times are";
                 return Err(Error::file(output, reason));
             }
-            (Some(array), _) => {
+            None => None,
+            Some(array) => {
                 return Err(Error::invalid(format!(
                     "--array {}: expected an output whose name ends in .{UVH5}, found {}",
                     array.display(),
@@ -156,24 +127,8 @@ impl Args {
             Some(input) => input,
             None => self.channels()?,
         };
-        let timing = input.timing(array.as_ref());
-        let array = array.filter(|_| is_uvh5).map(|array| completed(array, &input)).transpose()?;
-        let integrate = match (self.integrate, self.seconds) {
-            (None, Some(seconds)) => Some(input.times_of(seconds)?),
-            (integrate, _) => integrate,
-        };
-        let van_vleck = self.van_vleck.map(|step| input.van_vleck(step)).transpose()?;
-        let array = array.as_ref();
-        let counts = self.counts.as_deref();
-        let outputs = Names { output, array, counts, spacing: None, van_vleck };
-        let gates = self.selection.read_gates(input.recorded(), || timing)?;
-        correlate(
-            input,
-            integrate,
-            (gates, &self.selection, &self.flagging),
-            self.place.clone(),
-            outputs,
-        )
+        let source = (array, self.files.inputs[0].as_path());
+        correlate(input, visibilities, &self.flagging, &self.place, source)
     }
 
     /// Channels, or subchannels of them.

@@ -65,6 +65,10 @@ pub struct Args {
     /// [default: 1]
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<f64>,
+    /// Write correlation coefficients, -1 to 1, in place of sums: of b1 and b2 made of Gaussian noise, for a step in standard
+    /// deviations, by default the optimal one
+    #[arg(long, value_name = "STEP", num_args = 0..=1, require_equals = true, conflicts_with = "counts")]
+    pub van_vleck: Option<Option<f64>>,
     #[command(flatten)]
     pub selection: Selection,
     #[command(flatten)]

@@ -29,7 +29,8 @@ use corrust::{
 };
 
 use self::shared::{Drain, Faults, Http, Strangers};
-use crate::cli::commands::correlate::input::complete;
+use crate::cli::commands::correlate::product::van_vleck;
+use crate::cli::input::complete;
 use crate::cli::options::engine::{Known, Raw, correlated};
 use crate::cli::options::files::UVH5;
 use crate::cli::options::given;
@@ -74,7 +75,7 @@ impl Args {
     /// Serves until a signal ends it.
     pub fn run(self) -> Result<()> {
         if self.output.is_none() {
-            given::refuse(&["file-dumps"], "no files are written, expected --output")?;
+            given::refuse(&["file-dumps", "van-vleck"], "no files are written, expected --output")?;
         }
         self.check_output()?;
         if let Some(sensors) = self.counts.counts {
@@ -316,10 +317,11 @@ impl Args {
     ) -> Result<Option<Files>> {
         let array = array.filter(|_| self.output.as_ref().is_some_and(|name| ending(name) == UVH5));
         let About { shape, first_channel, clock, .. } = *about;
-        let files = self
-            .output
-            .as_ref()
-            .map(|output| Files::new(output, shape, first_channel, clock, array, self.file_dumps));
+        let van_vleck = self.van_vleck.map(|step| van_vleck(step, &shape, &[])).transpose()?;
+        let files = self.output.as_ref().map(|output| {
+            let files = Files::new(output, shape, first_channel, clock, array, self.file_dumps)?;
+            Ok(van_vleck.into_iter().fold(files, Files::coefficients))
+        });
         let files: Option<Files> = files.transpose()?;
         match gates {
             Some(gates) => files.map(|files| files.gated(gates.bins())).transpose(),
