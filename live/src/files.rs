@@ -22,7 +22,7 @@ use corrust_recordings::{
 use jiff::SignedDuration;
 use serde::Serialize;
 
-use crate::dumps::LiveDump;
+use crate::sums::LiveDump;
 
 /// When a stream's times are.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -756,6 +756,14 @@ fn the_example_is_a_plan() {
     .unwrap();
     let said = done(folder, "observe short.toml --dry-run");
     assert!(said.contains("device memory: at least 304 kB for samples and products"), "{said}");
+    assert!(!said.contains("host memory"), "{said}");
+    let power = "array = \"array.json\"\n[[power]]\noutput = \"p.fil\"\n[[visibilities]]";
+    let text = fs::read_to_string(folder.join("short.toml")).unwrap();
+    plan(folder, &text.replace("[[visibilities]]", power));
+    let said = done(folder, "observe plan.toml --dry-run");
+    let of = |name: &str| said.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(of("power p.fil").ends_with("; reads samples in host memory"), "{said}");
+    assert!(!of("visibilities v.npy").contains("host memory"), "{said}");
     let text = fs::read_to_string(folder.join("short.toml")).unwrap().replace("sim", "cpu");
     fs::write(folder.join("short.toml"), text).unwrap();
     let said = done(folder, "observe short.toml --dry-run");

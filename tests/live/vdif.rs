@@ -314,6 +314,15 @@ fn sampled(seed: u64) -> Case {
     }
 }
 
+/// Subchannels and flags of spectra, with frames that are lost, whatever chunks they come in.
+#[test]
+fn spectra_become_subchannels_and_are_flagged() {
+    let flag = "--flag sk --false-alarm 0.05 --sk-times";
+    sampled(8).check(0, &format!("--channelise 16 {flag} 40"), 80, false);
+    sampled(9).check(0, "--channelise 16 --upchannelise 4 --unit-noise", 20, false);
+    sampled(10).check(0, &format!("--channelise 16 --upchannelise 2 {flag} 24"), 120, false);
+}
+
 #[test]
 fn delays_count_from_their_epoch() {
     let engine = "--channelise 16 --delays delays.json --sky-frequency 150MHz";

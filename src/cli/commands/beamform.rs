@@ -347,7 +347,7 @@ impl Args {
     ) -> Result<(Input, Option<Array>, [usize; 3])> {
         let files = (&self.voltages[..], self.tolerance.with(Options::default()));
         let dated = (array.is_some(), "--delays, or an output with times");
-        if let Some(input) = self.raw.open(files, array.as_ref(), dated)? {
+        if let Some(input) = self.raw.open(files, (array.as_ref(), 1), dated)? {
             array.iter_mut().try_for_each(|array| complete(array, &input.head))?;
             let correlate::Shape { channels, inputs, .. } = input.head.shape;
             return Ok((input, array, of_inputs(channels, inputs)));

@@ -18,6 +18,7 @@ use corrust::{
     run::{Bring, Piece, Run, Source, block_times},
 };
 
+use crate::cli::commands::upchannelise::Subchannels;
 use crate::cli::input::{Input, RawInput, complete};
 use crate::cli::options::engine::{LEVELS, warn_of_clipped};
 use crate::cli::options::files::Files;
@@ -55,11 +56,13 @@ pub struct Args {
     powers: PowerOptions,
     #[command(flatten)]
     existing: Existing,
-    /// Device of the F-engine and of flags: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
+    /// Device of the F-engine, of subchannels and of flags: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
     #[arg(long, default_value_t)]
     device: Devices,
     #[command(flatten)]
     flagging: Flagging,
+    #[command(flatten)]
+    subchannels: Subchannels,
     #[command(flatten)]
     raw: RawInput,
 }
@@ -120,28 +123,30 @@ Examples:
 impl Args {
     /// Writes the file.
     pub fn run(self) -> Result<()> {
-        let Self { files, powers, existing, device, flagging, raw } = self;
+        let Self { files, powers, existing, device, flagging, subchannels, raw } = self;
         let PowerOptions { output, array, chosen, scaling } = powers;
         let run_files = RunFiles::default().reads(&files.inputs).reads(&array);
         let run_files = run_files.reads(raw.engine.files()).writes([&output]);
         run_files.writes(flagging.files()).check(existing)?;
-        let gpus = if raw.channelise.is_some() || flagging.flag.is_some() {
+        let computes = raw.channelise.is_some() || subchannels.are_given();
+        let gpus = if computes || flagging.flag.is_some() {
             device.open()?
         } else {
             given::refuse(
                 &["device"],
-                "powers are added on the CPU, expected --channelise or --flag",
+                "powers are added on the CPU, expected --channelise, --upchannelise or --flag",
             )?;
             Vec::new()
         };
         let file = array.as_ref().map(Array::read).transpose()?;
         let is_dated = ending(&output) != NPY;
         let of = (&files.inputs[..], files.options());
-        let input =
-            match raw.open(of, file.as_ref(), (is_dated, "--delays, or a filterbank file"))? {
-                Some(input) => input,
-                None => Input::channels(files.open()?),
-            };
+        let array = (file.as_ref(), subchannels.factor());
+        let input = match raw.open(of, array, (is_dated, "--delays, or a filterbank file"))? {
+            Some(input) => input,
+            None => Input::channels(files.open()?),
+        };
+        let input = subchannels.of(input, &raw.engine, &gpus)?;
         let (shape, times, is_raw) = (input.head.shape, input.recorded(), input.is_raw());
         let mut array = file.clone().unwrap_or_default();
         match (is_raw, &file) {

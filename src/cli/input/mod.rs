@@ -41,16 +41,20 @@ pub struct RawInput {
 }
 
 impl RawInput {
-    /// Opens files of raw voltages, if channels are to be made of them. Facts of the array file take precedence over the
-    /// recording's; `dated` are outputs that use times and frequencies, which `expected` names.
+    /// Opens files of raw voltages, if channels are to be made of them. Facts of the array file, which is of `factor`
+    /// subchannels of every channel, take precedence over the recording's; `dated` are outputs that use times and frequencies,
+    /// which `expected` names.
     pub fn open(
         &self,
         (paths, options): (&[PathBuf], Options),
-        array: Option<&Array>,
+        (array, factor): (Option<&Array>, usize),
         (dated, expected): (bool, &str),
     ) -> Result<Option<Input>> {
         let Some(channels) = self.channelise else { return Ok(None) };
         self.engine.refuse_sky_but_for(expected, dated)?;
+        let coarse = array.filter(|_| factor > 1).map(|array| array.coarse(channels, factor));
+        let coarse = coarse.transpose()?;
+        let array = coarse.as_ref().or(array);
         let input =
             Input::channelised((paths, self.raw.with(options)), &self.engine, channels, array);
         input.map(Some).map_err(|error| match error {

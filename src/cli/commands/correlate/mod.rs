@@ -4,15 +4,13 @@ pub mod outputs;
 pub mod product;
 pub mod totals;
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
-use corrust::{
-    Device, Error, Result, Upchanneliser, correlate::Shape, device::Gpu, format::array::Array,
-    upchannelise,
-};
+use corrust::{Error, Result, format::array::Array};
 
 use self::product::{VisibilityOptions, correlate};
 use crate::cli::{
+    commands::upchannelise::Subchannels,
     input::{Input, RawInput},
     options::{
         files::{Files, UVH5},
@@ -56,24 +54,10 @@ pub struct Args {
     flagging: Flagging,
     #[command(flatten)]
     place: Place,
-    /// Subchannels to make of every channel first: a power of two, 2 to 512, in ci8, by 4 taps. A spectrum of them is a time
-    /// sample; the array file describes subchannels. corrust upchannelise has more options
-    #[arg(long, value_name = "U", conflicts_with_all = ["channelise", "van_vleck"])]
-    upchannelise: Option<usize>,
-    /// Scale the weights of --upchannelise so that white noise keeps its variance [default: a tone keeps its amplitude]
-    #[arg(long, requires = "upchannelise")]
-    unit_noise: bool,
+    #[command(flatten)]
+    subchannels: Subchannels,
     #[command(flatten)]
     raw: RawInput,
-}
-
-/// A filter bank of channels on the first of a correlator's GPUs, else on the CPU.
-pub fn on_first(plan: upchannelise::Builder, gpus: &[Arc<dyn Gpu>]) -> Result<Upchanneliser> {
-    match gpus.first() {
-        Some(gpu) => plan.gpu(gpu.clone()),
-        None => plan.device(Device::Cpu),
-    }
-    .build()
 }
 
 const EXAMPLES: &str = "\
@@ -123,23 +107,14 @@ impl Args {
         };
         let files = (&self.files.inputs[..], self.files.options());
         let dated = (array.is_some() || known, "--delays, --gate-period, or --array for UVH5");
-        let input = match self.raw.open(files, array.as_ref(), dated)? {
+        let of_channels = (array.as_ref(), self.subchannels.factor());
+        let input = match self.raw.open(files, of_channels, dated)? {
             Some(input) => input,
-            None => self.channels()?,
+            None => Input::channels(self.files.open()?),
         };
+        let gpus = self.place.device.open()?;
+        let input = self.subchannels.of(input, &self.raw.engine, &gpus)?;
         let source = (array, self.files.inputs[0].as_path());
-        correlate(input, visibilities, &self.flagging, &self.place, source)
-    }
-
-    /// Channels, or subchannels of them.
-    fn channels(&self) -> Result<Input> {
-        let input = Input::channels(self.files.open()?);
-        let Some(factor) = self.upchannelise else { return Ok(input) };
-        let Shape { inputs, channels, encoding, .. } = input.head.shape;
-        let plan = Upchanneliser::builder(inputs, channels, factor)
-            .encoding(encoding)
-            .unit_noise(self.unit_noise);
-        let plan = on_first(plan, &self.place.device.open()?)?;
-        input.upchannelised(plan)
+        correlate(input, visibilities, &self.flagging, (&self.place, gpus), source)
     }
 }

@@ -7,12 +7,14 @@ use std::{
     path::{Path, PathBuf},
     rc::Rc,
     str::FromStr,
+    sync::Arc,
     time::Instant,
 };
 
 use corrust::{
     Correlator, Error, Result,
     correlate::{Kernel, Shape, baselines, useful_operations},
+    device::Gpu,
     format::array::{Array, Channels},
     quantise::{Quantised, Quantiser, VanVleck},
     run::{Integration, Product, Run, Visibilities, block_times},
@@ -362,19 +364,18 @@ fn of_channels(array: &Array, all: usize, range: &Range<usize>) -> Result<Array>
     Ok(array)
 }
 
-/// Correlates a recording, of the file `source`, with a progress bar and a summary; facts of the `array` file come first.
+/// Correlates a recording, of the file `source`, with a progress bar and a summary; facts of the `array` file come first. An
+/// F-engine is on the correlator's own GPU; spectra are judged there if it is the only one.
 pub fn correlate(
     input: Input,
     options: &VisibilityOptions,
     flagging: &Flagging,
-    devices: &Devices,
+    (devices, gpus): (&Devices, Vec<Arc<dyn Gpu>>),
     (array, source): (Option<Array>, &Path),
 ) -> Result<()> {
     let timing = input.timing(array.as_ref());
     let array = array.filter(|_| options.is_uvh5());
     let array = array.map(|array| completed(array, &input)).transpose()?;
-    // An F-engine is on the correlator's own GPU; spectra are judged there if it is the only one.
-    let gpus = devices.device.open()?;
     let (recorded, is_raw) = (input.recorded(), input.is_raw());
     let (whole, interval) = (input.head.shape, input.head.interval);
     let place = Place {

@@ -121,7 +121,8 @@ impl Args {
 /// Correlates all times of samples into one dump.
 fn visibilities(input: Input, output: &Path, place: &Place) -> Result<()> {
     let options = VisibilityOptions::of_all(output);
-    correlate(input, &options, &Flagging::default(), place, (None, output))
+    let gpus = place.device.open()?;
+    correlate(input, &options, &Flagging::default(), (place, gpus), (None, output))
 }
 
 /// Simulates raw voltages of a source in the sky and correlates them, delayed as it asks for.

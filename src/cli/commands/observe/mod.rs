@@ -28,7 +28,7 @@ use self::{
     table::{Keys, Tables, Text, take},
 };
 use crate::cli::{
-    commands::{correlate::on_first, upchannelise::FilterBank},
+    commands::upchannelise::{FilterBank, on_first},
     input::{
         Input, completed,
         place::{Place, Ticks, span},

@@ -237,7 +237,21 @@ impl Request {
             )
         });
         let name = self.name();
-        Ok(format!("{name}: at most {}B{span}, {}operations{pace}", si(bytes), si(operations)))
+        let host =
+            if self.reads_host_memory(place) { "; reads samples in host memory" } else { "" };
+        let (bytes, operations) = (si(bytes), si(operations));
+        Ok(format!("{name}: at most {bytes}B{span}, {operations}operations{pace}{host}"))
+    }
+
+    /// Whether it reads samples in host memory where others read them on a GPU: spectra of raw voltages and judged samples come
+    /// back for it.
+    fn reads_host_memory(&self, place: &Place<'_>) -> bool {
+        match self {
+            Self::Power(_) => !place.gpus.is_empty(),
+            // Several GPUs would each sum all samples.
+            Self::Spectra(_) | Self::Kurtosis(_) => place.gpus.len() > 1,
+            Self::Visibilities(_) | Self::Beams(_) | Self::Grid(_) => false,
+        }
     }
 
     /// Bytes that it holds on the device for `times` times of samples: sums, weights, beams.
