@@ -628,7 +628,7 @@ fn bits_and_coefficients_are_those_of_correlate() {
     done(folder, "simulate -o rec.npy --inputs 3 --channels 4 --times 1700 --sources 1");
     done(folder, "quantise rec.npy -o planes.npy --bits 2 --planes --device cpu");
     let simulate = "simulate --raw -o scan.vdif --encoding vdif-1-complex --inputs 3 --rate 8MHz";
-    done(folder, &format!("{simulate} --times 8000"));
+    done(folder, &format!("{simulate} --times 32000"));
     let late = ndarray::arr1(&[0_i64, 5, 200]);
     ndarray_npy::write_npy(folder.join("late.npy"), &late).unwrap();
     for (device, file, encoding) in [

@@ -372,7 +372,10 @@ fn channels_of_one_and_two_bits_are_correlated_as_they_are() {
         };
         let encoding = format!("b{bits}");
         let offline = format!("--encoding {encoding}");
-        case.compare(before, [&encoding, ""], 1280, vtp, |_| offline);
+        case.compare(before, [&encoding, ""], 1280, vtp, |_| offline.clone());
+        case.random = StdRng::seed_from_u64(8);
+        let coefficients = format!("{offline} --van-vleck=0.9");
+        case.compare(before, [&encoding, "--van-vleck=0.9"], 1280, vtp, |_| coefficients);
     }
 }
 
@@ -423,6 +426,17 @@ fn what_cannot_be_served_gets_a_sentence() {
         ("--vdif 0 --channelise 7", "7 channels"),
         ("--vdif 0 --channelise 64 --output-encoding cf32", "which are correlated"),
         ("--taps 4", "--vdif"),
+        (
+            "--vdif 0 --channelise 64 --van-vleck -o v.npy --listen 127.0.0.1:0 --http 127.0.0.1:0",
+            "--van-vleck of ci8 samples: expected b1 or b2",
+        ),
+        ("--vdif 0 --encoding b1 --van-vleck", "no files are written, expected --output"),
+        ("--vdif 0 --encoding b1 --flag sk", "b1"),
+        ("--vdif 0 --encoding b1 --upchannelise 4", "b1"),
+        (
+            "--vdif 0 --channelise 64 --oversample 2 --upchannelise 4",
+            "--upchannelise: of channels that overlap",
+        ),
         ("--vdif 0 --encoding b1 --taps 4", "--channelise"),
         (
             "--vdif 0 --encoding b1 --channelise 64",
