@@ -625,7 +625,7 @@ fn bits_of_a_stream_are_those_of_their_file() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let simulate = "simulate --raw -o scan.vdif --encoding vdif-2-complex --inputs 6 --rate 2MHz";
-    done(folder, &format!("{simulate} --times 100000"));
+    done(folder, &format!("{simulate} --times 96000"));
     let input = |prefix: &str| {
         let v = "[[visibilities]]\nintegrate = 12800\n";
         format!(
@@ -634,10 +634,10 @@ fn bits_of_a_stream_are_those_of_their_file() {
         )
     };
     let stream = "vdif = \"0-5\", rate = \"2MHz\", encoding = \"b2\"";
-    let live = Listening::of(folder, stream, "times = 100000, silence = 3", &input("live-"));
+    let live = Listening::of(folder, stream, "times = 96000, silence = 3", &input("live-"));
     done(folder, &format!("send scan.vdif --to {}", live.address));
     let said = live.end();
-    assert!(said.contains("6 inputs x 1 channel x 100000 times"), "{said}");
+    assert!(said.contains("6 inputs x 1 channel x 96000 times"), "{said}");
     let text = format!("[input]\nfiles = [\"scan.vdif\"]\nencoding = \"b2\"\n{}", input("file-"));
     fs::write(folder.join("file.toml"), text).unwrap();
     done(folder, "observe file.toml");
@@ -797,7 +797,7 @@ fn streams_that_cannot_be_observed_get_a_sentence() {
         ),
         (
             format!("[input]\nlive = {{ vdif = \"0-7\" }}\n{v}"),
-            "expected channelise = { channels = C } in [input]",
+            "line 2: vdif of vdif-2: expected channelise, or encoding b1 or b2",
         ),
         (
             format!("[input]\nlive = {{ vdif = \"0-7\", channelise = 8 }}\n{v}"),

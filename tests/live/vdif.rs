@@ -427,7 +427,7 @@ fn what_cannot_be_served_gets_a_sentence() {
         ("--vdif 0 --channelise 64 --output-encoding cf32", "which are correlated"),
         ("--taps 4", "--vdif"),
         (
-            "--vdif 0 --channelise 64 --van-vleck -o v.npy --listen 127.0.0.1:0 --http 127.0.0.1:0",
+            "--vdif 0 --channelise 64 --van-vleck -o v.npy",
             "--van-vleck of ci8 samples: expected b1 or b2",
         ),
         ("--vdif 0 --encoding b1 --van-vleck", "no files are written, expected --output"),

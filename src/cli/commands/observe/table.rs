@@ -154,12 +154,21 @@ impl Text<'_> {
     }
 }
 
-/// Place of the key whose option a sentence names, else of the table.
+/// Place of the key whose option a sentence names, or of the table within which it is, else of the whole table.
 fn about(table: &Spanned<Keys>, sentence: &str) -> usize {
-    let found = table.get_ref().iter().find(|(key, _)| {
-        let named = format!("--{key}");
-        sentence.split(|c: char| c.is_whitespace() || "'=,:".contains(c)).any(|w| w == named)
-    });
+    let is_named = |key: &str| {
+        // Keys of the table `flag` have shorter names than the options.
+        let names = [format!("--{key}"), format!("--sk-{key}")];
+        let mut words = sentence.split(|c: char| c.is_whitespace() || "'=,:".contains(c));
+        words.any(|word| names.iter().any(|name| name == word))
+    };
+    let within = |value: &Value| match value {
+        Value::Table(keys) => keys.keys().any(|key| is_named(key)),
+        _ => false,
+    };
+    let keys = || table.get_ref().iter();
+    let found = keys().find(|(key, _)| is_named(key));
+    let found = found.or_else(|| keys().find(|(_, value)| within(value.get_ref())));
     found.map_or(table.span().start, |(_, value)| value.span().start)
 }
 

@@ -23,6 +23,7 @@ use corrust::{
     live::{
         Before, Channels, Clock, Fate, Files, Frames, Integrator, LiveDump, Socket, Spectra, Words,
     },
+    quantise::VanVleck,
     run::{Head, Upchannelise},
     serve::{About, Board, start},
 };
@@ -246,6 +247,7 @@ impl Args {
             before = before.upchannelised(plan);
         }
         let shape = head.shape;
+        let coefficients = self.van_vleck.map(|step| van_vleck(step, &shape, &[])).transpose()?;
         if let Some(block_times) = self.flagging.block_times() {
             given::refuse(
                 &["kurtosis", "flags"],
@@ -277,7 +279,7 @@ impl Args {
             .shifts(shifts.as_deref().unwrap_or_default())
             .build()?;
         let about = About { shape, first_channel, senders: served.senders, clock };
-        let files = self.files(&about, array, &gates)?;
+        let files = self.files(&about, array, &gates, coefficients)?;
         let files = files.map(|files| if served.phased { files.phased() } else { files });
         let integrator = Integrator::after(before, correlator, channels, integration)?;
         let integrator = gates.into_iter().fold(integrator, Integrator::gated);
@@ -334,10 +336,10 @@ impl Args {
         about: &About,
         array: Option<Array>,
         gates: &Option<Folding>,
+        van_vleck: Option<VanVleck>,
     ) -> Result<Option<Files>> {
         let array = array.filter(|_| self.output.as_ref().is_some_and(|name| ending(name) == UVH5));
         let About { shape, first_channel, clock, .. } = *about;
-        let van_vleck = self.van_vleck.map(|step| van_vleck(step, &shape, &[])).transpose()?;
         let files = self.output.as_ref().map(|output| {
             let files = Files::new(output, shape, first_channel, clock, array, self.file_dumps)?;
             Ok(van_vleck.into_iter().fold(files, Files::coefficients))
