@@ -1,49 +1,20 @@
 //! Dumps at multiples of the integration since the sync time.
 
-use std::ops::Range;
-
-use corrust_host::{
-    Correlator, Error, Result, Samples,
-    correlate::{DROP, Dump, ValidCounts},
-    samples::Shape,
-};
-use corrust_recordings::{formats::Block, run::Folding};
+use corrust_host::{Correlator, Result, samples::Shape};
+use corrust_recordings::run::Folding;
 
 use super::{
     chunks::{Chunk, Geometry, Passed},
     memory::DeviceMemory,
+    steps::{Before, Steps},
+    sums::{Done, LiveDump},
 };
 
-/// Bytes of missing samples that are fed at a time.
-const NOTHING_BYTES: usize = 1 << 22;
-
-/// Correlates chunks as they come: of samples of channels, or with the F-engine [`Spectra`](super::Spectra) before.
+/// Correlates chunks as they come: of samples of channels ([`Geometry`]), of raw voltages with an F-engine
+/// ([`Spectra`](super::Spectra)), or of bits ([`Words`](super::Words)).
 pub struct Integrator<C = Geometry> {
-    sums: Sums,
+    steps: Steps,
     channels: C,
-}
-
-/// The dump that is being summed.
-pub struct Sums {
-    correlator: Correlator,
-    /// Gates of the times since timestamp 0, and room for their numbers.
-    gates: Option<(Folding, Vec<u8>)>,
-    /// Dumps of the gates.
-    dumped: Vec<Dump>,
-    integration: u64,
-    /// Its number, once samples of it came.
-    current: Option<u64>,
-    /// The number of the last one that was handed out.
-    last: Option<u64>,
-    dump: LiveDump,
-    empty: u64,
-    shape: Shape,
-    /// The time after the last that was fed or lost; [`None`] before the first.
-    next: Option<u64>,
-    /// Times before it that were lost and fed as missing.
-    fed: u64,
-    /// Samples that are missing.
-    nothing: Block,
 }
 
 /// Maker of samples of channels from chunks.
@@ -51,48 +22,40 @@ pub trait Channels {
     /// Chunks that samples are made of.
     type Chunk;
 
-    /// Adds what a chunk gives to `sums`; `done` gets every dump that is over.
+    /// Shape of the samples.
+    fn shape(&self) -> Shape;
+
+    /// Adds what a chunk gives; `done` gets every dump that is over.
     ///
     /// # Errors
     /// The device's own, and what `done` returns.
     fn add(
         &mut self,
         passed: &Passed<Self::Chunk>,
-        sums: &mut Sums,
+        to: &mut Steps,
         done: &mut dyn FnMut(&LiveDump) -> Result<()>,
     ) -> Result<()>;
 
     /// The time of samples of channels before which nothing else comes, as nothing comes before time `end` of chunks.
     fn time(&self, end: u64) -> u64;
-
-    /// Blocks of an input's channel that were flagged, and all that were judged; [`None`] where nothing is judged.
-    fn flagged(&self) -> Option<[u64; 2]> {
-        None
-    }
-
-    /// Samples that were flagged, that were lost before, and all that were judged; [`None`] where nothing is judged.
-    fn judged(&self) -> Option<[u64; 3]> {
-        None
-    }
 }
 
 impl Channels for Geometry {
     type Chunk = Chunk;
 
-    fn add(
-        &mut self,
-        passed: &Passed,
-        sums: &mut Sums,
-        done: &mut dyn FnMut(&LiveDump) -> Result<()>,
-    ) -> Result<()> {
+    fn shape(&self) -> Shape {
+        self.shape()
+    }
+
+    fn add(&mut self, passed: &Passed, to: &mut Steps, done: Done<'_>) -> Result<()> {
         let Some(chunk) = &passed.chunk else { return Ok(()) };
         let missing = chunk.missing(self);
         let times = (passed.end - passed.start) as usize;
         let device = chunk.device();
         device.map_or(Ok(()), DeviceMemory::check)?;
-        sums.add(chunk.view(self, &missing).times(0..times), passed.start, done)?;
+        to.add(chunk.view(self, &missing).times(0..times), passed.start, done)?;
         // A GPU reads its own memory after the return, and the chunk is used again.
-        device.map_or(Ok(()), |_| sums.correlator.wait())
+        device.map_or(Ok(()), |_| to.wait())
     }
 
     fn time(&self, end: u64) -> u64 {
@@ -100,70 +63,54 @@ impl Channels for Geometry {
     }
 }
 
-/// A dump of a stream.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LiveDump {
-    /// Its first time, counted from timestamp 0: a multiple of `times`.
-    pub start: u64,
-    /// Its times, whether samples of them came or not.
-    pub times: u64,
-    /// Visibilities and their numbers of samples; of a gated plan, gate 0's. Its own times leave out times of which
-    /// no sample came, but for times that samples are delayed into.
-    pub dump: Dump,
-    /// Dumps of the other gates.
-    pub others: Vec<Dump>,
-}
-
-impl LiveDump {
-    /// All gates, gate 0 first.
-    pub fn gates(&self) -> impl Iterator<Item = &Dump> {
-        std::iter::once(&self.dump).chain(&self.others)
-    }
-}
-
-impl Integrator {
-    /// Dumps of `integration` times.
+impl<C: Channels> Integrator<C> {
+    /// Dumps of `integration` times of channels.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the correlator's shape is not that of the chunks, or the integration has no
-    /// times.
-    pub fn new(correlator: Correlator, geometry: Geometry, integration: u64) -> Result<Self> {
-        let sums = Sums::new(correlator, &geometry.shape(), integration)?;
-        Ok(Self { sums, channels: geometry })
+    /// [`Error::Invalid`](corrust_host::Error::Invalid) when the correlator's shape is not that of the channels, or the
+    /// integration has no times or, of words of bits, is no whole number of words.
+    pub fn new(correlator: Correlator, channels: C, integration: u64) -> Result<Self> {
+        Self::after(Before::default(), correlator, channels, integration)
     }
-}
 
-impl<C: Channels> Integrator<C> {
-    /// Dumps of channels that an F-engine or the like makes.
-    pub(super) fn over(sums: Sums, channels: C) -> Self {
-        Self { sums, channels }
+    /// Dumps of `integration` times of samples that are made of channels.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new), of the samples that are made.
+    pub fn after(
+        before: Before,
+        correlator: Correlator,
+        channels: C,
+        integration: u64,
+    ) -> Result<Self> {
+        Ok(Self { steps: before.sums(correlator, channels.shape(), integration)?, channels })
     }
 
     /// Feeds a gated plan: time 0 of the gates is at timestamp 0.
     #[must_use]
     pub fn gated(mut self, gates: Folding) -> Self {
-        self.sums.gates = Some((gates, Vec::new()));
+        self.steps.sums_mut().set_gates(gates);
         self
     }
 
     /// The plan.
     pub fn correlator(&self) -> &Correlator {
-        &self.sums.correlator
+        self.steps.sums().correlator()
     }
 
     /// Blocks of an input's channel that were flagged, and all that were judged; [`None`] where nothing is judged.
     pub fn flagged(&self) -> Option<[u64; 2]> {
-        self.channels.flagged()
+        self.steps.flagged()
     }
 
     /// Samples that were flagged, that were lost before, and all that were judged; [`None`] where nothing is judged.
     pub fn judged_samples(&self) -> Option<[u64; 3]> {
-        self.channels.judged()
+        self.steps.judged()
     }
 
     /// Dumps of which nothing came, between others: they are not handed out.
     pub fn empty(&self) -> u64 {
-        self.sums.empty
+        self.steps.sums().empty()
     }
 
     /// Correlates a chunk, whose memory is returned; `done` gets every dump that is over.
@@ -175,13 +122,11 @@ impl<C: Channels> Integrator<C> {
         passed: Passed<C::Chunk>,
         mut done: impl FnMut(&LiveDump) -> Result<()>,
     ) -> Result<Option<C::Chunk>> {
-        let Self { sums, channels } = self;
-        channels.add(&passed, sums, &mut done)?;
-        let over = channels.time(passed.end);
-        sums.mark_missing(over, &mut done)?;
-        sums.finish_before(over, &mut done)?;
+        let Self { steps, channels } = self;
+        channels.add(&passed, steps, &mut done)?;
+        steps.pass(channels.time(passed.end), &mut done)?;
         if passed.jumped {
-            sums.jump(&mut done)?;
+            steps.jump(&mut done)?;
         }
         Ok(passed.chunk)
     }
@@ -191,199 +136,8 @@ impl<C: Channels> Integrator<C> {
     /// # Errors
     /// As for [`take`](Self::take).
     pub fn end(&mut self, end: u64, mut done: impl FnMut(&LiveDump) -> Result<()>) -> Result<()> {
-        let over = self.channels.time(end);
-        self.sums.mark_missing(over, &mut done)?;
-        self.sums.finish_before(over, &mut done)?;
-        self.sums.correlator.reset();
-        self.sums.current = None;
+        self.steps.pass(self.channels.time(end), &mut done)?;
+        self.steps.sums_mut().forget();
         Ok(())
-    }
-}
-
-impl Sums {
-    /// Dumps of `integration` times of samples of `shape`.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when the correlator's shape is another, or the integration has no times or, of words of
-    /// bits, is no whole number of words.
-    pub(super) fn new(correlator: Correlator, shape: &Shape, integration: u64) -> Result<Self> {
-        if correlator.shape() != shape {
-            return Err(Error::invalid(format!(
-                "a correlator of {:?}: expected one of {shape:?}",
-                correlator.shape(),
-            )));
-        }
-        if integration == 0 {
-            return Err(Error::invalid("an integration of 0 times: expected at least 1"));
-        }
-        let word = shape.encoding.times();
-        if !integration.is_multiple_of(word as u64) {
-            return Err(Error::invalid(format!(
-                "an integration of {integration} times of {}: expected a multiple of {word}",
-                shape.encoding
-            )));
-        }
-        Ok(Self {
-            correlator,
-            gates: None,
-            dumped: Vec::new(),
-            integration,
-            current: None,
-            last: None,
-            dump: LiveDump::default(),
-            empty: 0,
-            shape: *shape,
-            next: None,
-            fed: 0,
-            nothing: Block::new(),
-        })
-    }
-
-    /// Adds samples from time `start` on; of words of bits both are whole words.
-    pub(super) fn add(
-        &mut self,
-        samples: Samples<'_>,
-        start: u64,
-        done: &mut dyn FnMut(&LiveDump) -> Result<()>,
-    ) -> Result<()> {
-        self.mark_missing(start, done)?;
-        let end = start + samples.extents().times as u64;
-        (self.next, self.fed) = (Some(end), 0);
-        self.feed(samples, start, done)
-    }
-
-    /// Times before `end` of which nothing came are lost. As far as delays reach, they are fed as missing: delayed samples
-    /// of the times before come out there.
-    pub(super) fn mark_missing(
-        &mut self,
-        end: u64,
-        done: &mut dyn FnMut(&LiveDump) -> Result<()>,
-    ) -> Result<()> {
-        let word = self.shape.encoding.times() as u64;
-        let end = end / word * word;
-        let Some(next) = self.next.filter(|next| *next < end) else { return Ok(()) };
-        let reach = (self.correlator.longest_shift() as u64).next_multiple_of(word);
-        let count = reach.saturating_sub(self.fed).min(end - next);
-        let block = std::mem::take(&mut self.nothing);
-        let fed = self.feed_nothing(block, next..next + count, |sums, samples, from| {
-            sums.feed(samples, from, done)
-        });
-        (self.next, self.fed) = (Some(end), self.fed + count);
-        fed
-    }
-
-    /// Hands `to` missing samples of some times, and their first, a block after the other.
-    fn feed_nothing(
-        &mut self,
-        mut block: Block,
-        times: Range<u64>,
-        mut to: impl FnMut(&mut Self, Samples<'_>, u64) -> Result<()>,
-    ) -> Result<()> {
-        let (shape, word) = (self.shape, self.shape.encoding.times());
-        let most = (NOTHING_BYTES / shape.bytes_per_time().max(1)).max(1).next_multiple_of(word);
-        let mut from = times.start;
-        while from < times.end {
-            let count = (times.end - from).min(most as u64) as usize;
-            if block.times < count {
-                block = Block::missing(&shape, count)?;
-            }
-            to(self, block.view(&shape).times(0..count), from)?;
-            from += count as u64;
-        }
-        self.nothing = block;
-        Ok(())
-    }
-
-    /// The time jumps: nothing else of the dump comes, and what delays hold is forgotten.
-    fn jump(&mut self, done: &mut dyn FnMut(&LiveDump) -> Result<()>) -> Result<()> {
-        if let (Some(next), Some(number)) = (self.next, self.current) {
-            let end = (number + 1).saturating_mul(self.integration);
-            self.mark_missing(end.max(next), done)?;
-        }
-        self.finish(done)?;
-        let word = self.shape.encoding.times() as u64;
-        let left = (self.correlator.longest_shift() as u64).next_multiple_of(word);
-        let left = left.saturating_sub(self.fed);
-        if self.next.take().is_some() && left > 0 {
-            let gates = self.gates.is_some();
-            let block = std::mem::take(&mut self.nothing);
-            self.feed_nothing(block, 0..left, |sums, samples, _| match gates {
-                false => sums.correlator.accumulate(samples),
-                true => {
-                    let none = vec![DROP; samples.extents().times];
-                    sums.correlator.accumulate_gated(samples, &none[..])
-                }
-            })?;
-            self.correlator.reset();
-        }
-        Ok(())
-    }
-
-    /// Adds samples to the dumps that they belong to.
-    fn feed(
-        &mut self,
-        samples: Samples<'_>,
-        start: u64,
-        done: &mut dyn FnMut(&LiveDump) -> Result<()>,
-    ) -> Result<()> {
-        let end = start + samples.extents().times as u64;
-        let mut from = start;
-        while from < end {
-            let number = from / self.integration;
-            if self.current.is_some_and(|current| current != number) {
-                self.finish(done)?;
-            }
-            self.current = Some(number);
-            let to = end.min((number + 1).saturating_mul(self.integration));
-            let piece = samples.times((from - start) as usize..(to - start) as usize);
-            match &mut self.gates {
-                None => self.correlator.accumulate(piece)?,
-                Some((gates, numbers)) => {
-                    gates.fill(from, (to - from) as usize, numbers)?;
-                    self.correlator.accumulate_gated(piece, gates.gates(numbers)?)?;
-                }
-            }
-            from = to;
-            self.finish_before(to, done)?;
-        }
-        Ok(())
-    }
-
-    /// Hands out the dump that is being summed if it is over at time `now`.
-    fn finish_before(
-        &mut self,
-        now: u64,
-        done: &mut dyn FnMut(&LiveDump) -> Result<()>,
-    ) -> Result<()> {
-        match self.current {
-            Some(current) if (current + 1).saturating_mul(self.integration) <= now => {
-                self.finish(done)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn finish(&mut self, done: &mut dyn FnMut(&LiveDump) -> Result<()>) -> Result<()> {
-        let Some(number) = self.current.take() else { return Ok(()) };
-        // The memory of the dump before is used again.
-        let LiveDump { dump, others, .. } = &mut self.dump;
-        self.dumped.push(std::mem::take(dump));
-        self.dumped.append(others);
-        self.correlator.dump_gates_into(&mut self.dumped)?;
-        others.extend(self.dumped.drain(1..));
-        *dump = self.dumped.pop().expect("a plan has a gate");
-        let nothing = |dump: &Dump| match &dump.valid {
-            ValidCounts::Complete(count) => *count == 0,
-            ValidCounts::Each(counts) => counts.iter().all(|&count| count == 0),
-        };
-        if self.dump.gates().all(nothing) {
-            return Ok(());
-        }
-        // Dumps between this and the last one were empty.
-        self.empty += self.last.map_or(0, |last| number.saturating_sub(last + 1));
-        self.last = Some(number);
-        self.dump.start = number.saturating_mul(self.integration);
-        self.dump.times = self.integration;
-        done(&self.dump)
     }
 }

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use corrust_host::{
-    Error, Result,
+    Encoding, Error, Result,
     correlate::{ValidCounts, baselines},
     partial::{PartialFile, folder, sweep_series},
+    quantise::VanVleck,
     samples::Shape,
 };
 use corrust_recordings::{
@@ -21,7 +22,7 @@ use corrust_recordings::{
 use jiff::SignedDuration;
 use serde::Serialize;
 
-use crate::dumps::LiveDump;
+use crate::sums::LiveDump;
 
 /// When a stream's times are.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,7 +77,7 @@ struct Description {
 /// Writes dumps to files `STEM-TIME.npy` or `STEM-TIME.uvh5`, where TIME is when their first dump begins:
 /// `20260301T120000.500000Z`.
 ///
-/// Beside `STEM-TIME.npy`, int64 `[dump][channel][baseline][2]`, are `STEM-TIME.valid.npy`, the valid samples
+/// Beside `STEM-TIME.npy`, int64 `[dump][channel][baseline][2]` (float32 for cf16 and coefficients), are `STEM-TIME.valid.npy`, the valid samples
 /// uint64 `[dump][channel][baseline]` (with gates `[dump][gate]...` both), and `STEM-TIME.json`; the former appears last. A gap between dumps
 /// begins another file.
 pub struct Files {
@@ -88,6 +89,8 @@ pub struct Files {
     phased: bool,
     /// Gates, where there are some.
     gates: Option<usize>,
+    /// Correction of sums to coefficients, if coefficients are written.
+    van_vleck: Option<VanVleck>,
     most: usize,
     open: Option<Open>,
     written: u64,
@@ -136,6 +139,7 @@ impl Files {
             array,
             phased: false,
             gates: None,
+            van_vleck: None,
             most: most.max(1),
             open: None,
             written: 0,
@@ -166,6 +170,15 @@ impl Files {
         }
         self.gates = Some(gates);
         Ok(self)
+    }
+
+    /// Writes correlation coefficients in place of sums of bits, float32.
+    #[must_use]
+    pub fn coefficients(mut self, van_vleck: VanVleck) -> Self {
+        // Pairs of float32, as sums of cf16 are.
+        self.shape.encoding = Encoding::Cf16;
+        self.van_vleck = Some(van_vleck);
+        self
     }
 
     /// Dumps in files that are complete.
@@ -205,7 +218,9 @@ impl Files {
         }
         let open = self.open.as_mut().expect("it was opened");
         for gate in dump.gates() {
-            let (sums, counts) = (&gate.visibilities, &gate.valid);
+            let coefficients = self.van_vleck.as_ref().map(|known| known.coefficients(gate));
+            let coefficients = coefficients.transpose()?;
+            let (sums, counts) = (coefficients.as_ref().unwrap_or(&gate.visibilities), &gate.valid);
             match &mut open.format {
                 Format::Uvh5(file) => {
                     file.append(sums, counts, dump.start - open.first, dump.times)?;
@@ -237,8 +252,10 @@ impl Files {
                 let entry = [self.shape.channels, baselines(self.shape.inputs)];
                 let entry: Vec<usize> = self.gates.into_iter().chain(entry).collect();
                 let sums = [&entry[..], &[2]].concat();
+                let integers = self.shape.encoding.is_integer();
+                let dtype = if integers { Dtype::Int64 } else { Dtype::Float32 };
                 Format::Npy {
-                    visibilities: Box::new(Writer::appending(path("npy"), Dtype::Int64, &sums)?),
+                    visibilities: Box::new(Writer::appending(path("npy"), dtype, &sums)?),
                     valid: Box::new(Writer::appending(path("valid.npy"), Dtype::Uint64, &entry)?),
                     description: path("json"),
                 }

@@ -5,7 +5,7 @@
 //! - A [`Window`] gives heaps places in [`Chunk`]s by their timestamps, whatever the order in which they come. The
 //!   threads copy samples there, each by itself, and chunks are handed out with a list of missing samples.
 //! - An [`Integrator`] correlates chunks, and cuts dumps at multiples of the integration since the sync time.
-//!   Heaps may be [`Judged`] first: blocks of times with RFI are flagged as missing.
+//!   Steps [`Before`] the sums make subchannels of channels, and flag blocks of times with RFI as missing.
 //! - [`Files`] hold dumps.
 //! - A [`StreamRecording`] hands out chunks as a recording, for an observation of several products.
 //! - [`Frames`] of VDIF, which hold raw voltages, are put into chunks of their own, and an F-engine, [`Spectra`],
@@ -66,7 +66,6 @@ pub(crate) mod files;
 pub(crate) mod frames;
 pub(crate) mod heaps;
 pub(crate) mod intake;
-pub(crate) mod judged;
 pub(crate) mod memory;
 pub(crate) mod receive;
 pub(crate) mod recording;
@@ -74,7 +73,9 @@ pub(crate) mod ring;
 pub(crate) mod send;
 pub mod spead;
 pub(crate) mod spectra;
+pub(crate) mod steps;
 pub(crate) mod stores;
+pub(crate) mod sums;
 pub(crate) mod tally;
 pub(crate) mod words;
 pub(crate) mod xdp;
@@ -84,16 +85,17 @@ pub use beams::BeamSender;
 pub use chunks::{Chunk, Geometry, Passed, Place, Sources, Stream, Window};
 pub use counts::{CountChunk, Counts};
 pub use curves::{Correlated, LiveCurves};
-pub use dumps::{Channels, Integrator, LiveDump, Sums};
+pub use dumps::{Channels, Integrator};
 pub use files::{Clock, Files};
 pub use frames::{Frames, RawChunk};
 pub use heaps::{Assembler, Heap};
-pub use judged::Judged;
 pub use memory::Memory;
 pub use receive::{Endpoints, Plain, Receiver, Watch, discard, open, open_several};
 pub use recording::{Readable, StreamRecording};
 pub use send::{Packets, Sender};
 pub use spectra::Spectra;
+pub use steps::{Before, Steps};
+pub use sums::LiveDump;
 pub use tally::{Fate, SocketTally, Tally};
 pub use words::Words;
 #[cfg(all(feature = "xdp", target_os = "linux"))]

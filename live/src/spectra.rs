@@ -1,21 +1,24 @@
 //! An F-engine for frames as they come.
 
 use corrust_host::{
-    Channeliser, Correlator, Error, Result,
+    Channeliser, Error, Result,
     channelise::{self, Engine},
     device,
-    samples::{Missing, RawSamples, RawShape, missing_within},
+    samples::{Missing, RawSamples, RawShape, Shape, missing_within},
 };
 
 use super::{
     chunks::Passed,
-    dumps::{Channels, Integrator, LiveDump, Sums},
+    dumps::Channels,
     frames::{Frames, RawChunk},
+    steps::Steps,
+    sums::Done,
 };
 
 /// Makes spectra of frames. Spectrum `m` begins at sample `m x hop` after the sync time, whenever the service starts.
 pub struct Spectra {
     engine: Engine,
+    shape: Shape,
     frames: Frames,
     hop: u64,
     /// Builder of the plan that measures gains from the first samples, if they are to be measured, and the level to reach.
@@ -42,8 +45,13 @@ impl Spectra {
         }
         let hop = shape.hop as u64;
         let engine = Engine::new(plan)?;
-        engine.shape()?;
-        Ok(Self { engine, frames, hop, level: None, next: None })
+        let shape = engine.shape()?;
+        Ok(Self { engine, shape, frames, hop, level: None, next: None })
+    }
+
+    /// Circularity of the channels' noise, as of [`Channeliser::circularity`].
+    pub fn circularity(&mut self) -> Vec<f64> {
+        self.engine.plan().circularity()
     }
 
     /// Measures gains of the first chunk that lacks less than half, so that the real and imaginary parts of each
@@ -60,8 +68,8 @@ impl Spectra {
         &mut self,
         samples: RawSamples<'_>,
         start: u64,
-        sums: &mut Sums,
-        done: &mut dyn FnMut(&LiveDump) -> Result<()>,
+        to: &mut Steps,
+        done: Done<'_>,
     ) -> Result<()> {
         let next = match self.next {
             Some(next) => next,
@@ -82,7 +90,7 @@ impl Spectra {
         self.next = Some(end);
         match made {
             0 => Ok(()),
-            _ => sums.add(self.engine.view(), self.engine.first(), done),
+            _ => to.add(self.engine.view(), self.engine.first(), done),
         }
     }
 
@@ -102,12 +110,11 @@ impl Spectra {
 impl Channels for Spectra {
     type Chunk = RawChunk;
 
-    fn add(
-        &mut self,
-        passed: &Passed<RawChunk>,
-        sums: &mut Sums,
-        done: &mut dyn FnMut(&LiveDump) -> Result<()>,
-    ) -> Result<()> {
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    fn add(&mut self, passed: &Passed<RawChunk>, to: &mut Steps, done: Done<'_>) -> Result<()> {
         // No spectrum reaches over times of which nothing came, or a jump.
         let Some(chunk) = &passed.chunk else {
             self.next = None;
@@ -124,7 +131,7 @@ impl Channels for Spectra {
             self.engine.plan().set_gains(leveled.gains_set())?;
             self.level = None;
         }
-        self.feed(chunk.view(&missing).times(0..times), passed.start, sums, done)?;
+        self.feed(chunk.view(&missing).times(0..times), passed.start, to, done)?;
         if passed.jumped {
             self.next = None;
         }
@@ -137,16 +144,5 @@ impl Channels for Spectra {
             Some(_) => 0,
             None => end.div_ceil(self.hop),
         }
-    }
-}
-
-impl Integrator<Spectra> {
-    /// Dumps of `integration` spectra.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when the correlator's shape is not that of the spectra, or the integration has none.
-    pub fn channelised(correlator: Correlator, spectra: Spectra, integration: u64) -> Result<Self> {
-        let sums = Sums::new(correlator, &spectra.engine.shape()?, integration)?;
-        Ok(Self::over(sums, spectra))
     }
 }

@@ -24,6 +24,7 @@ use self::{
 };
 
 mod commands;
+mod input;
 mod options;
 mod pictures;
 mod terminal;

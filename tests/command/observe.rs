@@ -620,6 +620,61 @@ fn stokes_parameters_are_those_of_the_single_commands() {
     assert!(found.iter().any(|&value| value < 0));
 }
 
+/// Bits, of planes and of VDIF, with coefficients, and some of the channels: in a plan and in the single command.
+#[test]
+fn bits_and_coefficients_are_those_of_correlate() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(folder, "simulate -o rec.npy --inputs 3 --channels 4 --times 1700 --sources 1");
+    done(folder, "quantise rec.npy -o planes.npy --bits 2 --planes --device cpu");
+    let simulate = "simulate --raw -o scan.vdif --encoding vdif-1-complex --inputs 3 --rate 8MHz";
+    done(folder, &format!("{simulate} --times 32000"));
+    let late = ndarray::arr1(&[0_i64, 5, 200]);
+    ndarray_npy::write_npy(folder.join("late.npy"), &late).unwrap();
+    for (device, file, encoding) in [
+        ("cpu", "planes.npy", ""),
+        ("sim", "planes.npy", ""),
+        ("cpu", "scan.vdif", "b1"),
+        ("sim,sim", "scan.vdif", "b1"),
+    ] {
+        let [key, option] = match encoding {
+            "" => [String::new(), String::new()],
+            _ => [format!("encoding = \"{encoding}\""), format!("--encoding {encoding}")],
+        };
+        let input = format!("[input]\nfiles = [\"{file}\"]\ndevice = \"{device}\"\n{key}\n");
+        let v = "[[visibilities]]\nintegrate = 512\n";
+        plan(
+            folder,
+            &format!(
+                "{input}{v}output = \"v.npy\"\ncounts = \"c.npy\"\nshifts = \"late.npy\"\n\
+                 {v}output = \"r.npy\"\nvan-vleck = true\n\
+                 {v}output = \"s.npy\"\nvan-vleck = 0.9\nchannels = \"0..1\"\n"
+            ),
+        );
+        let dry = done(folder, "observe plan.toml --dry-run");
+        assert!(dry.contains("visibilities r.npy: at most"), "{dry}");
+        done(folder, "observe plan.toml");
+        let correlate = format!("correlate {file} {option} --integrate 512 --device {device}");
+        done(folder, &format!("{correlate} --shifts late.npy -o v2.npy --counts c2.npy"));
+        done(folder, &format!("{correlate} --van-vleck -o r2.npy"));
+        done(folder, &format!("{correlate} --van-vleck=0.9 --channels 0..1 -o s2.npy"));
+        done(folder, &format!("{correlate} --van-vleck=0.9 -o s3.npy"));
+        let pairs =
+            [("v.npy", "v2.npy"), ("c.npy", "c2.npy"), ("r.npy", "r2.npy"), ("s.npy", "s2.npy")];
+        same(folder, &pairs);
+        let read =
+            |name| -> ndarray::Array4<f32> { ndarray_npy::read_npy(folder.join(name)).unwrap() };
+        assert_eq!(read("s2.npy"), read("s3.npy").slice(ndarray::s![.., 0..1, .., ..]));
+        assert!(read("r.npy").iter().any(|&part| part != 0.0 && part.abs() < 1.0));
+        // No other product takes bits.
+        for (product, key) in [("spectra", ""), ("kurtosis", ""), ("power", "integrate = 2\n")] {
+            plan(folder, &format!("{input}[[{product}]]\noutput = \"x.npy\"\n{key}"));
+            let text = refused(folder, "observe plan.toml");
+            assert!(text.contains("expected") && !folder.join("x.npy").exists(), "{text}");
+        }
+    }
+}
+
 /// Raw voltages become channels, subchannels, visibilities and beams on a grid, in one plan.
 #[test]
 fn raw_voltages_become_beams_on_a_grid() {
@@ -701,6 +756,14 @@ fn the_example_is_a_plan() {
     .unwrap();
     let said = done(folder, "observe short.toml --dry-run");
     assert!(said.contains("device memory: at least 304 kB for samples and products"), "{said}");
+    assert!(!said.contains("host memory"), "{said}");
+    let power = "array = \"array.json\"\n[[power]]\noutput = \"p.fil\"\n[[visibilities]]";
+    let text = fs::read_to_string(folder.join("short.toml")).unwrap();
+    plan(folder, &text.replace("[[visibilities]]", power));
+    let said = done(folder, "observe plan.toml --dry-run");
+    let of = |name: &str| said.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(of("power p.fil").ends_with("; reads samples in host memory"), "{said}");
+    assert!(!of("visibilities v.npy").contains("host memory"), "{said}");
     let text = fs::read_to_string(folder.join("short.toml")).unwrap().replace("sim", "cpu");
     fs::write(folder.join("short.toml"), text).unwrap();
     let said = done(folder, "observe short.toml --dry-run");
@@ -745,15 +808,20 @@ fn plans_that_cannot_be_made_get_a_sentence() {
         (&format!("{input}{v}integrate = 0\n"), "line 6: invalid value '0' for 'integrate"),
         (
             &format!("{input}{v}integrate = 6000\n"),
-            "line 4: integrate 6000: the recording has only 5003 times",
+            "line 6: integrate 6000: the recording has only 5003 times",
         ),
+        (&format!("{input}{v}van-vleck = true\n"), "line 6: van-vleck of ci8 samples"),
         (&format!("{input}{v}integrate = {{ a = 1 }}\n"), "line 6: integrate: expected a text"),
         (&format!("{input}{v}seconds = 1\nintegrate = 1\n"), "cannot be used with"),
         (&format!("{input}{v}seconds = 1\n"), "does not say how many samples a second"),
         (&format!("{input}{v}channels = \"5..11\"\n"), "channels 5..11: expected some of 10"),
         (&format!("{input}{v}channels = \"5..5\"\n"), "expected a range of channels"),
-        (&format!("{input}{v}{v}"), "v.npy"),
-        (&format!("{input}[[visibilities]]\noutput = \"scan.npy\"\n"), "scan.npy: is an input"),
+        (&format!("{input}{v}{v}"), "line 7: v.npy: is to hold two outputs"),
+        (&format!("{input}{v}counts = \"v.npy\"\n"), "line 6: v.npy: is to hold two outputs"),
+        (
+            &format!("{input}[[visibilities]]\noutput = \"scan.npy\"\n"),
+            "line 5: scan.npy: is an input",
+        ),
         (&format!("{input}[[visibilities]]\noutput = \"plan.toml\"\n"), "plan.toml: is an input"),
         (&format!("{input}[[visibilities]]\noutput = \"v.uvh5\"\n"), "expected array ="),
         (
@@ -809,7 +877,27 @@ fn plans_that_cannot_be_made_get_a_sentence() {
         ),
         (
             "[input]\nfiles = [\"absent.npy\"]\n[[visibilities]]\noutput = \"v.npy\"\n",
-            "absent.npy: cannot read",
+            "plan.toml: line 2: absent.npy: cannot read",
+        ),
+        (
+            &format!("{input}array = \"absent.json\"\n{v}"),
+            "plan.toml: line 4: absent.json: cannot read",
+        ),
+        (
+            &format!(
+                "{input}[[beams]]\nweights = \"absent.npy\"\nshifts = \"shifts.npy\"\noutput = \"b.npy\"\n"
+            ),
+            "plan.toml: line 5: absent.npy: cannot read",
+        ),
+        (
+            &format!("{input}{v}gates = \"absent.npy\"\n"),
+            "plan.toml: line 6: absent.npy: cannot read",
+        ),
+        (
+            &format!(
+                "{array}[[beams]]\nweights = \"weights.npy\"\nshifts = \"shifts.npy\"\noutput = \"spead://127.0.0.1:9\"\n"
+            ),
+            "line 8: spead://127.0.0.1:9: 1 address for ",
         ),
         (&format!("{input}rate = 3\n{v}"), "rate: of raw voltages"),
         (&format!("{input}channelise = 3\n{v}"), "channelise: expected a table"),

@@ -91,11 +91,54 @@ fn correlations_of_subchannels_are_those_of_the_file() {
     }
     for (options, found) in [
         ("--upchannelise 3", "3 subchannels of a channel: expected a power of two"),
-        ("--upchannelise 4 --channelise 8", "cannot be used with"),
+        ("--upchannelise 4 --channelise 8", "x.npy"),
         ("--unit-noise", "--upchannelise"),
     ] {
         let said = refused(folder, &format!("correlate x.npy -o u.npy --device cpu {options}"));
         assert!(said.contains(found), "{said}");
+    }
+}
+
+/// Subchannels of channels that are made of raw voltages, and powers of subchannels.
+#[test]
+fn every_way_to_channels_leads_to_subchannels() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let simulate = "simulate --raw -o raw.npy --inputs 4 --times 8000 --rate 8MHz";
+    done(folder, &format!("{simulate} --sky-frequency 1.4GHz"));
+    for device in ["cpu", "sim"] {
+        let device = format!("--device {device}");
+        done(folder, &format!("channelise raw.npy -o x.npy --channels 16 --level {device}"));
+        done(folder, &format!("upchannelise x.npy -o y.npy --factor 4 --unit-noise {device}"));
+        done(folder, &format!("correlate y.npy -o v.npy --integrate 20 {device}"));
+        done(folder, "filterbank y.npy -o p.npy --integrate 3");
+        let fx = "--channelise 16 --level --upchannelise 4 --unit-noise";
+        done(folder, &format!("correlate raw.npy -o w.npy --integrate 20 {fx} {device}"));
+        done(folder, &format!("filterbank raw.npy -o q.npy --integrate 3 {fx} {device}"));
+        let up = "--upchannelise 4 --unit-noise";
+        done(folder, &format!("filterbank x.npy -o r.npy --integrate 3 {up} {device}"));
+        for (ours, theirs) in [("w.npy", "v.npy"), ("q.npy", "p.npy"), ("r.npy", "p.npy")] {
+            let [ours_bytes, theirs_bytes] =
+                [ours, theirs].map(|name| fs::read(folder.join(name)).unwrap());
+            assert!(ours_bytes == theirs_bytes, "{ours} {device}");
+        }
+    }
+    // A filterbank file has the frequencies of subchannels.
+    let dated = "--channelise 16 --rate 8MHz --sky-frequency 1.4GHz --start 2026-01-01T00:00:00Z";
+    done(folder, &format!("filterbank raw.npy -o p.fil {dated} --upchannelise 4 --device cpu"));
+    let header = fs::read(folder.join("p.fil")).unwrap();
+    let after = |name: &str| {
+        let at = header.windows(name.len()).position(|part| part == name.as_bytes()).unwrap();
+        &header[at + name.len()..]
+    };
+    assert_eq!(i32::from_le_bytes(*after("nchans").first_chunk().unwrap()), 64);
+    let number = |name| f64::from_le_bytes(*after(name).first_chunk().unwrap());
+    // In megahertz; the first channel is around 1.4 GHz, its subchannels are 62.5 kHz apart.
+    assert_eq!((number("fch1"), number("foff")), (1400.0 - 1.5 * 0.0625, 0.0625));
+    for command in ["correlate", "filterbank"] {
+        let options = "--channelise 16 --oversample 2 --upchannelise 4 -o u.npy --device cpu";
+        let said = refused(folder, &format!("{command} raw.npy {options}"));
+        assert!(said.contains("--upchannelise: of channels that overlap"), "{said}");
     }
 }
 

@@ -314,6 +314,15 @@ fn sampled(seed: u64) -> Case {
     }
 }
 
+/// Subchannels and flags of spectra, with frames that are lost, whatever chunks they come in.
+#[test]
+fn spectra_become_subchannels_and_are_flagged() {
+    let flag = "--flag sk --false-alarm 0.05 --sk-times";
+    sampled(8).check(0, &format!("--channelise 16 {flag} 40"), 80, false);
+    sampled(9).check(0, "--channelise 16 --upchannelise 4 --unit-noise", 20, false);
+    sampled(10).check(0, &format!("--channelise 16 --upchannelise 2 {flag} 24"), 120, false);
+}
+
 #[test]
 fn delays_count_from_their_epoch() {
     let engine = "--channelise 16 --delays delays.json --sky-frequency 150MHz";
@@ -363,7 +372,10 @@ fn channels_of_one_and_two_bits_are_correlated_as_they_are() {
         };
         let encoding = format!("b{bits}");
         let offline = format!("--encoding {encoding}");
-        case.compare(before, [&encoding, ""], 1280, vtp, |_| offline);
+        case.compare(before, [&encoding, ""], 1280, vtp, |_| offline.clone());
+        case.random = StdRng::seed_from_u64(8);
+        let coefficients = format!("{offline} --van-vleck=0.9");
+        case.compare(before, [&encoding, "--van-vleck=0.9"], 1280, vtp, |_| coefficients);
     }
 }
 
@@ -414,6 +426,17 @@ fn what_cannot_be_served_gets_a_sentence() {
         ("--vdif 0 --channelise 7", "7 channels"),
         ("--vdif 0 --channelise 64 --output-encoding cf32", "which are correlated"),
         ("--taps 4", "--vdif"),
+        (
+            "--vdif 0 --channelise 64 --van-vleck -o v.npy",
+            "--van-vleck of ci8 samples: expected b1 or b2",
+        ),
+        ("--vdif 0 --encoding b1 --van-vleck", "no files are written, expected --output"),
+        ("--vdif 0 --encoding b1 --flag sk", "b1"),
+        ("--vdif 0 --encoding b1 --upchannelise 4", "b1"),
+        (
+            "--vdif 0 --channelise 64 --oversample 2 --upchannelise 4",
+            "--upchannelise: of channels that overlap",
+        ),
         ("--vdif 0 --encoding b1 --taps 4", "--channelise"),
         (
             "--vdif 0 --encoding b1 --channelise 64",

@@ -95,7 +95,7 @@ impl Words {
 }
 
 /// A recording of raw voltages, as words of bits.
-pub(super) struct Planes {
+pub struct Planes {
     raw: Box<dyn Recording<RawShape>>,
     /// Block that was read last.
     block: Block,
@@ -108,7 +108,7 @@ impl Planes {
     ///
     /// # Errors
     /// As for [`open`](super::open).
-    pub fn open(paths: &[PathBuf], options: Options) -> Result<Self> {
+    pub(super) fn open(paths: &[PathBuf], options: Options) -> Result<Self> {
         let fault = |reason: String| Error::file(&paths[0], reason);
         let encoding = options.encoding.expect("what is to be read as bits was said to be");
         if let Some(layout) = options.layout.filter(|&layout| layout != Layout::Cnt) {
@@ -117,13 +117,17 @@ impl Planes {
             )));
         }
         let frames = Frames::open(paths, &options, Vdif::new)?;
-        let (raw, channels) = (frames.shape(), frames.channels());
-        let words = Words::new(raw, channels, encoding).map_err(fault)?;
+        let words = Words::new(frames.shape(), frames.channels(), encoding).map_err(fault)?;
+        Ok(Self::over(Box::new(frames), words))
+    }
+
+    /// Words of the rows of a recording, of which `words` are made.
+    pub fn over(raw: Box<dyn Recording<RawShape>>, words: Words) -> Self {
         // Whole words alone can be passed over.
-        let word = encoding.times() as u64;
+        let word = words.shape.encoding.times() as u64;
         let whole = |gap: &Range<u64>| gap.start.next_multiple_of(word)..gap.end / word * word;
-        let gaps = frames.gaps().iter().map(whole).filter(|gap| gap.start < gap.end).collect();
-        Ok(Self { raw: Box::new(frames), block: Block::new(), words, gaps })
+        let gaps = raw.gaps().iter().map(whole).filter(|gap| gap.start < gap.end).collect();
+        Self { raw, block: Block::new(), words, gaps }
     }
 }
 
@@ -158,6 +162,7 @@ impl Recording for Planes {
         let times = times.checked_next_multiple_of(word).unwrap_or(usize::MAX / word * word);
         let read = raw.read_block(times, found)?;
         words.make(&found.samples, read, &found.missing, block)?;
+        block.gap = found.gap;
         Ok(read)
     }
 

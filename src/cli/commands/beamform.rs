@@ -26,9 +26,9 @@ use corrust::{
 use ndarray::Array3;
 
 use crate::cli::commands::channelise::element;
-use crate::cli::commands::correlate::input::{Input, RawInput, complete};
 use crate::cli::commands::filterbank::{Of, Powers, Scaling, dated, power, voltage, warn_of};
 use crate::cli::commands::grid::{Dishes, Output};
+use crate::cli::input::{Input, RawInput, complete, place::Ticks};
 use crate::cli::options::engine::{LEVELS, warn_of_clipped};
 use crate::cli::options::files::Tolerance;
 use crate::cli::options::flagging::{Flagging, Judged};
@@ -347,7 +347,7 @@ impl Args {
     ) -> Result<(Input, Option<Array>, [usize; 3])> {
         let files = (&self.voltages[..], self.tolerance.with(Options::default()));
         let dated = (array.is_some(), "--delays, or an output with times");
-        if let Some(input) = self.raw.open(files, array.as_ref(), dated)? {
+        if let Some(input) = self.raw.open(files, (array.as_ref(), 1), dated)? {
             array.iter_mut().try_for_each(|array| complete(array, &input.head))?;
             let correlate::Shape { channels, inputs, .. } = input.head.shape;
             return Ok((input, array, of_inputs(channels, inputs)));
@@ -750,20 +750,6 @@ fn addresses(
             streams.saturating_sub(1)
         ),
     ))
-}
-
-/// Timestamps of beams that are sent as heaps: that of the first time, and from one time to the next.
-#[derive(Clone, Copy, Debug)]
-pub struct Ticks {
-    pub first: u64,
-    pub step: u64,
-}
-
-impl Ticks {
-    /// Timestamps that begin with 0, twice the channels apart, as `corrust send` sends them.
-    pub fn of(channels: usize) -> Self {
-        Self { first: 0, step: (channels as u64).saturating_mul(2) }
-    }
 }
 
 impl Samples {

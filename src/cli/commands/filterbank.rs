@@ -18,7 +18,8 @@ use corrust::{
     run::{Bring, Piece, Run, Source, block_times},
 };
 
-use crate::cli::commands::correlate::input::{Input, RawInput, complete};
+use crate::cli::commands::upchannelise::Subchannels;
+use crate::cli::input::{Input, RawInput, complete};
 use crate::cli::options::engine::{LEVELS, warn_of_clipped};
 use crate::cli::options::files::Files;
 use crate::cli::options::flagging::Flagging;
@@ -55,11 +56,13 @@ pub struct Args {
     powers: PowerOptions,
     #[command(flatten)]
     existing: Existing,
-    /// Device of the F-engine and of flags: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
+    /// Device of the F-engine, of subchannels and of flags: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
     #[arg(long, default_value_t)]
     device: Devices,
     #[command(flatten)]
     flagging: Flagging,
+    #[command(flatten)]
+    subchannels: Subchannels,
     #[command(flatten)]
     raw: RawInput,
 }
@@ -120,40 +123,39 @@ Examples:
 impl Args {
     /// Writes the file.
     pub fn run(self) -> Result<()> {
-        let Self { files, powers, existing, device, flagging, raw } = self;
+        let Self { files, powers, existing, device, flagging, subchannels, raw } = self;
         let PowerOptions { output, array, chosen, scaling } = powers;
         let run_files = RunFiles::default().reads(&files.inputs).reads(&array);
         let run_files = run_files.reads(raw.engine.files()).writes([&output]);
         run_files.writes(flagging.files()).check(existing)?;
-        let gpus = if raw.channelise.is_some() || flagging.flag.is_some() {
+        let computes = raw.channelise.is_some() || subchannels.are_given();
+        let gpus = if computes || flagging.flag.is_some() {
             device.open()?
         } else {
             given::refuse(
                 &["device"],
-                "powers are added on the CPU, expected --channelise or --flag",
+                "powers are added on the CPU, expected --channelise, --upchannelise or --flag",
             )?;
             Vec::new()
         };
         let file = array.as_ref().map(Array::read).transpose()?;
         let is_dated = ending(&output) != NPY;
         let of = (&files.inputs[..], files.options());
-        let input =
-            match raw.open(of, file.as_ref(), (is_dated, "--delays, or a filterbank file"))? {
-                Some(input) => input,
-                None => Input::channels(files.open()?),
-            };
+        let array = (file.as_ref(), subchannels.factor());
+        let input = match raw.open(of, array, (is_dated, "--delays, or a filterbank file"))? {
+            Some(input) => input,
+            None => Input::channels(files.open()?),
+        };
+        let input = subchannels.of(input, &raw.engine, &gpus)?;
         let (shape, times, is_raw) = (input.head.shape, input.recorded(), input.is_raw());
         let mut array = file.clone().unwrap_or_default();
-        match is_raw {
-            false => array.complete(&input.head).into_iter().for_each(warn),
-            true if is_dated => complete(&mut array, &input.head)?,
-            true => {}
+        match (is_raw, &file) {
+            (true, Some(_)) if is_dated => complete(&mut array, &input.head)?,
+            (true, Some(_)) => {}
+            _ => array.complete(&input.head).into_iter().for_each(warn),
         }
-        let says_all =
-            array.channels.is_some() && array.start.is_some() && array.sample_time.is_some();
-        if file.is_none() && !says_all && is_dated {
-            let reason = "does not say its frequencies, start and sample time: expected --array ARRAY.json, which does";
-            return Err(Error::file(&files.inputs[0], reason));
+        if file.is_none() && is_dated {
+            says_all(&array, &files.inputs[0], is_raw)?;
         }
         if array.phase_center.is_none() {
             array.phase_center.clone_from(&input.head.source);
@@ -191,6 +193,26 @@ impl Args {
         ));
         Ok(())
     }
+}
+
+/// Checks that a recording says what a filterbank file needs, without an array file: raw voltages have options for it.
+fn says_all(of_recording: &Array, path: &Path, is_raw: bool) -> Result<()> {
+    let Array { channels, start, sample_time, .. } = of_recording;
+    let facts = [
+        (channels.is_none(), "frequencies", "--sky-frequency"),
+        (start.is_none(), "start", "--start"),
+        (sample_time.is_none(), "sample time", "--rate"),
+    ];
+    let (names, options): (Vec<_>, Vec<_>) =
+        facts.into_iter().filter(|fact| fact.0).map(|(_, name, option)| (name, option)).unzip();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let options = if is_raw { format!("{}, or ", options.join(", ")) } else { String::new() };
+    let names = names.join(", ");
+    let reason =
+        format!("does not say its {names}: expected {options}--array ARRAY.json, which does");
+    Err(Error::file(path, reason))
 }
 
 /// A filterbank file of the powers of inputs.

@@ -1,10 +1,12 @@
 //! `corrust upchannelise`.
 
-use std::{path::PathBuf, time::Instant};
+use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use corrust::{
-    Devices, Encoding, Error, Layout, Result, Upchanneliser,
+    Device, Devices, Encoding, Error, Layout, Result, Upchanneliser,
     channelise::{Spectra, SpectrumEncoding},
+    correlate::Shape,
+    device::Gpu,
     format::{
         is_stream,
         npy::{Description, Dtype, Writer},
@@ -15,7 +17,8 @@ use corrust::{
 };
 
 use crate::cli::commands::channelise::element;
-use crate::cli::options::engine::{self, numbers, read_gains, warn_of_clipped};
+use crate::cli::input::Input;
+use crate::cli::options::engine::{self, Engine, numbers, read_gains, warn_of_clipped};
 use crate::cli::options::files::Files;
 use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
 use crate::cli::terminal::numbers::{count, digits, si};
@@ -116,6 +119,65 @@ impl FilterBank {
         }
         Ok(builder)
     }
+}
+
+/// Subchannels that are made of every channel before anything else.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct Subchannels {
+    /// Subchannels to make of every channel first: a power of two, 2 to 512, in ci8, by 4 taps. A spectrum of them is a time
+    /// sample; the array file describes subchannels. corrust upchannelise has more options
+    #[arg(long, value_name = "U")]
+    upchannelise: Option<usize>,
+    /// Scale the weights of --upchannelise so that white noise keeps its variance [default: a tone keeps its amplitude]
+    #[arg(long, requires = "upchannelise")]
+    unit_noise: bool,
+}
+
+impl Subchannels {
+    /// Whether there are some.
+    pub fn are_given(&self) -> bool {
+        self.upchannelise.is_some()
+    }
+
+    /// Subchannels of a channel.
+    pub fn factor(&self) -> usize {
+        self.upchannelise.unwrap_or(1)
+    }
+
+    /// The filter bank of channels, which an `engine` makes if there is one; on the first of some GPUs, else on the CPU.
+    pub fn plan(
+        &self,
+        channels: &Shape,
+        engine: Option<&Engine>,
+        gpus: &[Arc<dyn Gpu>],
+    ) -> Result<Option<Upchanneliser>> {
+        let Some(factor) = self.upchannelise else { return Ok(None) };
+        if engine.is_some_and(Engine::is_oversampled) {
+            let what = "--upchannelise: of channels that overlap, expected no --oversample";
+            return Err(Error::invalid(what));
+        }
+        let Shape { inputs, channels, encoding, .. } = *channels;
+        let plan = Upchanneliser::builder(inputs, channels, factor).encoding(encoding);
+        on_first(plan.unit_noise(self.unit_noise), gpus).map(Some)
+    }
+
+    /// Subchannels of the channels of `input`, if there are to be some.
+    pub fn of(&self, input: Input, engine: &Engine, gpus: &[Arc<dyn Gpu>]) -> Result<Input> {
+        let engine = input.is_raw().then_some(engine);
+        match self.plan(&input.head.shape, engine, gpus)? {
+            Some(plan) => input.upchannelised(plan),
+            None => Ok(input),
+        }
+    }
+}
+
+/// A filter bank of channels on the first of some GPUs, else on the CPU.
+pub fn on_first(plan: Builder, gpus: &[Arc<dyn Gpu>]) -> Result<Upchanneliser> {
+    match gpus.first() {
+        Some(gpu) => plan.gpu(gpu.clone()),
+        None => plan.device(Device::Cpu),
+    }
+    .build()
 }
 
 const EXAMPLES: &str = "\

@@ -31,13 +31,17 @@ pub fn note(command: &Command, matches: &ArgMatches) {
     *GIVEN.lock().unwrap_or_else(PoisonError::into_inner) = given;
 }
 
+/// Whether the command line has an option of this name.
+pub fn is_given(option: &str) -> bool {
+    GIVEN.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|given| given == option)
+}
+
 /// Refuses the first of the options that was given and has no effect; `why` says when it has one.
 ///
 /// # Errors
 /// [`Error::Invalid`].
 pub fn refuse(options: &[&str], why: impl Display) -> Result<()> {
-    let given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-    match options.iter().find(|option| given.iter().any(|given| given == *option)) {
+    match options.iter().find(|option| is_given(option)) {
         None => Ok(()),
         Some(option) => Err(Error::invalid(format!("--{option}: {why}"))),
     }

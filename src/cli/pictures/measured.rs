@@ -1,6 +1,6 @@
 //! Visibilities in files.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use corrust::{
     Error, Result,
@@ -36,7 +36,7 @@ enum Source {
 
 impl Measured {
     /// Opens an output of `corrust correlate`; `polarisation` is an index, for UVH5 alone.
-    pub fn open(path: &PathBuf, polarisation: usize) -> Result<Self> {
+    pub fn open(path: &Path, polarisation: usize) -> Result<Self> {
         let (source, dumps, baselines_found, axis);
         if ending(path) == UVH5 {
             let reader = uvh5::Reader::open(path)?;

@@ -1,30 +1,23 @@
 //! `corrust correlate`.
 
-pub mod input;
 pub mod outputs;
 pub mod product;
 pub mod totals;
-pub mod unit;
 
-use std::{num::NonZeroU64, path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
-use corrust::{
-    Device, Error, Result, Upchanneliser, correlate::Shape, device::Gpu, format::array::Array,
-    upchannelise,
-};
+use corrust::{Error, Result, format::array::Array};
 
-use self::{
-    input::{Input, RawInput, completed},
-    outputs::Names,
-    product::correlate,
-};
-use crate::cli::options::{
-    files::{Files, UVH5},
-    flagging::Flagging,
-    place::Place,
-    run_files::{Existing, RunFiles, ending, input, output},
-    selection::Selection,
-    units::seconds,
+use self::product::{VisibilityOptions, correlate};
+use crate::cli::{
+    commands::upchannelise::Subchannels,
+    input::{Input, RawInput},
+    options::{
+        files::{Files, UVH5},
+        flagging::Flagging,
+        place::Place,
+        run_files::{Existing, RunFiles, input},
+    },
 };
 
 /// Correlate a recording: V[c][b(i,j)] = sum over t of x_i[c][t] conj(x_j[c][t]), j <= i
@@ -48,9 +41,8 @@ use crate::cli::options::{
 pub struct Args {
     #[command(flatten)]
     files: Files,
-    /// NumPy file to write, - for the standard output; or a UVH5 file, whose name ends in .uvh5
-    #[arg(short, long, value_name = "OUT.npy", value_parser = output())]
-    output: PathBuf,
+    #[command(flatten)]
+    visibilities: VisibilityOptions,
     #[command(flatten)]
     existing: Existing,
     /// Array file for UVH5, JSON: telescope, location, antennas, frequencies, start, sample time
@@ -58,49 +50,14 @@ pub struct Args {
     /// The book's page on layouts and files has all its fields.
     #[arg(long, value_name = "ARRAY.json", value_parser = input())]
     array: Option<PathBuf>,
-    /// Time samples in a dump, as 4096 [default: the whole recording is one dump]
-    ///
-    /// Time samples at the end that do not fill a dump are left out, and their number is reported.
-    #[arg(long, value_name = "T", conflicts_with = "seconds")]
-    integrate: Option<NonZeroU64>,
-    /// Seconds in a dump, rounded to a whole number of time samples, as 0.5
-    #[arg(long, value_name = "S", value_parser = seconds)]
-    seconds: Option<f64>,
-    /// NumPy file to write the number of valid time samples of each dump to, uint64 [dump]; of each baseline (in the
-    /// first channel), [dump][baseline], with --channelise and for bits
-    #[arg(long, value_name = "COUNTS.npy", value_parser = output())]
-    counts: Option<PathBuf>,
-    /// Write correlation coefficients, -1 to 1, in place of sums: for b1 and b2 made of Gaussian noise; 1 for an input
-    /// with itself
-    ///
-    /// quantise writes beside its output which voltages its levels stand for. STEP replaces that: the step in standard
-    /// deviations, of voltages that were no integers. Without either, the optimal step is assumed.
-    #[arg(long, value_name = "STEP", num_args = 0..=1, require_equals = true)]
-    van_vleck: Option<Option<f64>>,
-    #[command(flatten)]
-    selection: Selection,
     #[command(flatten)]
     flagging: Flagging,
     #[command(flatten)]
     place: Place,
-    /// Subchannels to make of every channel first: a power of two, 2 to 512, in ci8, by 4 taps. A spectrum of them is a time
-    /// sample; the array file describes subchannels. corrust upchannelise has more options
-    #[arg(long, value_name = "U", conflicts_with_all = ["channelise", "van_vleck"])]
-    upchannelise: Option<usize>,
-    /// Scale the weights of --upchannelise so that white noise keeps its variance [default: a tone keeps its amplitude]
-    #[arg(long, requires = "upchannelise")]
-    unit_noise: bool,
+    #[command(flatten)]
+    subchannels: Subchannels,
     #[command(flatten)]
     raw: RawInput,
-}
-
-/// A filter bank of channels on the first of a correlator's GPUs, else on the CPU.
-pub fn on_first(plan: upchannelise::Builder, gpus: &[Arc<dyn Gpu>]) -> Result<Upchanneliser> {
-    match gpus.first() {
-        Some(gpu) => plan.gpu(gpu.clone()),
-        None => plan.device(Device::Cpu),
-    }
-    .build()
 }
 
 const EXAMPLES: &str = "\
@@ -124,25 +81,23 @@ In Python:
 impl Args {
     /// Correlates the recording.
     pub fn run(self) -> Result<()> {
-        let Self { output, array, .. } = &self;
-        let run_files = RunFiles::default().reads(&self.files.inputs).reads(self.selection.files());
+        let Self { visibilities, array, .. } = &self;
+        let run_files = RunFiles::default().reads(&self.files.inputs);
+        let run_files = run_files.reads(visibilities.selection.files());
         let run_files = run_files.reads(array).reads(self.raw.engine.files());
-        run_files
-            .writes([output])
-            .writes(&self.counts)
-            .writes(self.flagging.files())
-            .check(self.existing)?;
-        let is_uvh5 = ending(output) == UVH5;
-        let known = self.selection.folds();
-        let array = match (array, is_uvh5) {
-            (Some(array), _) if is_uvh5 || known => Some(Array::read(array)?),
-            (None, false) => None,
-            (None, true) => {
+        let run_files = run_files.writes(visibilities.files()).writes(self.flagging.files());
+        run_files.check(self.existing)?;
+        let (is_uvh5, known) = (visibilities.is_uvh5(), visibilities.selection.folds());
+        let output = &visibilities.output;
+        let array = match array {
+            Some(array) if is_uvh5 || known => Some(Array::read(array)?),
+            None if is_uvh5 => {
                 let reason = "is to be UVH5: expected --array ARRAY.json, which says what the inputs, \
                               channels and times are";
                 return Err(Error::file(output, reason));
             }
-            (Some(array), _) => {
+            None => None,
+            Some(array) => {
                 return Err(Error::invalid(format!(
                     "--array {}: expected an output whose name ends in .{UVH5}, found {}",
                     array.display(),
@@ -152,39 +107,14 @@ impl Args {
         };
         let files = (&self.files.inputs[..], self.files.options());
         let dated = (array.is_some() || known, "--delays, --gate-period, or --array for UVH5");
-        let input = match self.raw.open(files, array.as_ref(), dated)? {
+        let of_channels = (array.as_ref(), self.subchannels.factor());
+        let input = match self.raw.open(files, of_channels, dated)? {
             Some(input) => input,
-            None => self.channels()?,
+            None => Input::channels(self.files.open()?),
         };
-        let timing = input.timing(array.as_ref());
-        let array = array.filter(|_| is_uvh5).map(|array| completed(array, &input)).transpose()?;
-        let integrate = match (self.integrate, self.seconds) {
-            (None, Some(seconds)) => Some(input.times_of(seconds)?),
-            (integrate, _) => integrate,
-        };
-        let van_vleck = self.van_vleck.map(|step| input.van_vleck(step)).transpose()?;
-        let array = array.as_ref();
-        let counts = self.counts.as_deref();
-        let outputs = Names { output, array, counts, spacing: None, van_vleck };
-        let gates = self.selection.read_gates(input.recorded(), || timing)?;
-        correlate(
-            input,
-            integrate,
-            (gates, &self.selection, &self.flagging),
-            self.place.clone(),
-            outputs,
-        )
-    }
-
-    /// Channels, or subchannels of them.
-    fn channels(&self) -> Result<Input> {
-        let input = Input::channels(self.files.open()?);
-        let Some(factor) = self.upchannelise else { return Ok(input) };
-        let Shape { inputs, channels, encoding, .. } = input.head.shape;
-        let plan = Upchanneliser::builder(inputs, channels, factor)
-            .encoding(encoding)
-            .unit_noise(self.unit_noise);
-        let plan = on_first(plan, &self.place.device.open()?)?;
-        input.upchannelised(plan)
+        let gpus = self.place.device.open()?;
+        let input = self.subchannels.of(input, &self.raw.engine, &gpus)?;
+        let source = (array, self.files.inputs[0].as_path());
+        correlate(input, visibilities, &self.flagging, (&self.place, gpus), source)
     }
 }

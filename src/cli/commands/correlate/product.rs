@@ -1,22 +1,37 @@
 //! Visibilities as a product, and a run that makes nothing else.
 
-use std::{cell::RefCell, num::NonZeroU64, ops::Range, rc::Rc, sync::Arc, time::Instant};
+use std::{
+    cell::{Cell, RefCell},
+    num::NonZeroU64,
+    ops::Range,
+    path::{Path, PathBuf},
+    rc::Rc,
+    str::FromStr,
+    sync::Arc,
+    time::Instant,
+};
 
 use corrust::{
-    Correlator, Devices, Error, Result,
+    Correlator, Error, Result,
     correlate::{Kernel, Shape, baselines, useful_operations},
     device::Gpu,
+    format::array::{Array, Channels},
+    quantise::{Quantised, Quantiser, VanVleck},
     run::{Integration, Product, Run, Visibilities, block_times},
 };
 
-use crate::cli::commands::correlate::input::Input;
 use crate::cli::commands::correlate::outputs::{Names, Outputs};
 use crate::cli::commands::correlate::totals::Totals;
-use crate::cli::commands::correlate::unit::Unit;
+use crate::cli::input::place::{Place, Ticks, needs_array};
+use crate::cli::input::unit::Unit;
+use crate::cli::input::{Input, completed};
 use crate::cli::options::engine::{LEVELS, warn_of_clipped};
+use crate::cli::options::files::UVH5;
 use crate::cli::options::flagging::{Flagging, Judged};
-use crate::cli::options::place::Place;
-use crate::cli::options::selection::{Gates, Selection};
+use crate::cli::options::place::Place as Devices;
+use crate::cli::options::run_files::{ending, output};
+use crate::cli::options::selection::{Gates, Selection, Timing};
+use crate::cli::options::units::seconds;
 use crate::cli::terminal::numbers::{count, digits, si};
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::say;
@@ -45,58 +60,235 @@ impl<T: 'static> Shared<T> {
     }
 }
 
-/// Visibilities that are asked for.
-pub struct Request<'a> {
-    pub device: Devices,
-    pub gpus: Vec<Arc<dyn Gpu>>,
-    pub kernel: Kernel,
-    /// Shape of all samples, and the channels that are correlated.
-    pub shape: Shape,
-    pub channels: Range<usize>,
-    pub unit: Unit,
-    pub recorded: u64,
-    /// Times of a dump.
-    pub integration: u64,
-    /// Whether samples are missing input by input: flagged ones, and lost ones of a live stream.
-    pub by_input: bool,
-    /// Whether inputs were delayed towards a phase centre.
-    pub phased: bool,
-    pub gates: Option<Gates>,
-    pub shifts: Option<Vec<i64>>,
-    pub names: Names<'a>,
+/// Visibilities, and the files that they go to.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct VisibilityOptions {
+    /// NumPy file to write, - for the standard output; or a UVH5 file, whose name ends in .uvh5
+    #[arg(short, long, value_name = "OUT.npy", value_parser = output())]
+    pub output: PathBuf,
+    /// Time samples in a dump, as 4096 [default: the whole recording is one dump]
+    ///
+    /// Time samples at the end that do not fill a dump are left out, and their number is reported.
+    #[arg(long, value_name = "T", conflicts_with = "seconds")]
+    integrate: Option<NonZeroU64>,
+    /// Seconds in a dump, rounded to a whole number of time samples, as 0.5
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    seconds: Option<f64>,
+    /// NumPy file to write the number of valid time samples of each dump to, uint64 [dump]; of each baseline (in the
+    /// first channel), [dump][baseline], with --channelise and for bits
+    #[arg(long, value_name = "COUNTS.npy", value_parser = output())]
+    counts: Option<PathBuf>,
+    /// Channels to correlate, A to B - 1, as 100..228 [default: all]; an array file describes all of them
+    #[arg(long, value_name = "A..B")]
+    channels: Option<ChannelRange>,
+    /// Write correlation coefficients, -1 to 1, in place of sums: for b1 and b2 made of Gaussian noise; 1 for an input
+    /// with itself
+    ///
+    /// quantise writes beside its output which voltages its levels stand for. STEP replaces that: the step in standard
+    /// deviations, of voltages that were no integers. Without either, the optimal step is assumed.
+    #[arg(long, value_name = "STEP", num_args = 0..=1, require_equals = true)]
+    van_vleck: Option<Option<f64>>,
+    #[command(flatten)]
+    pub selection: Selection,
+}
+
+/// Channels `a..b`.
+#[derive(Clone, Debug)]
+struct ChannelRange(Range<usize>);
+
+impl FromStr for ChannelRange {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        let ends = text.split_once("..").and_then(|(first, end)| {
+            Some(first.trim().parse::<usize>().ok()?..end.trim().parse::<usize>().ok()?)
+        });
+        ends.filter(|range| !range.is_empty())
+            .map(Self)
+            .ok_or("expected a range of channels, as 100..228")
+    }
 }
 
 /// Visibilities that are being made.
 pub struct Made {
-    pub files: Shared<(Outputs, Totals)>,
+    files: Shared<(Outputs, Totals)>,
+    /// Shape of the samples that are correlated, and times of a dump.
+    shape: Shape,
+    integration: u64,
+    /// Part of the stream's channels.
+    part: f64,
+    gates: Option<usize>,
     /// The plan's device and kernel.
-    pub device: String,
-    pub kernel: Kernel,
+    device: String,
+    kernel: Kernel,
 }
 
-impl Request<'_> {
+impl Made {
+    /// Completes the files of a stream of `recorded` times, `flagged` samples of which are missing as they are no noise, and
+    /// warns of what is missing.
+    pub fn finish(self, recorded: u64, flagged: f64) -> Result<Totals> {
+        let (outputs, totals) = self.files.take();
+        outputs.finish()?;
+        // Of some channels as many as of all, on average.
+        totals.warn(recorded, self.integration, self.part * flagged);
+        Ok(totals)
+    }
+}
+
+impl VisibilityOptions {
+    /// One dump of all times.
+    pub fn of_all(output: &Path) -> Self {
+        Self { output: output.to_owned(), ..Self::default() }
+    }
+
+    /// Files that are written.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.output].into_iter().chain(&self.counts)
+    }
+
+    /// Whether the output is a UVH5 file.
+    pub fn is_uvh5(&self) -> bool {
+        ending(&self.output) == UVH5
+    }
+
+    /// Channels to correlate.
+    fn channels(&self, shape: &Shape) -> Result<Range<usize>> {
+        let range = self.channels.as_ref().map_or(0..shape.channels, |range| range.0.clone());
+        if range.end > shape.channels {
+            return Err(Error::invalid(format!(
+                "--channels {}..{}: expected some of {}",
+                range.start, range.end, shape.channels
+            )));
+        }
+        Ok(range)
+    }
+
+    /// Times of a dump.
+    fn times(&self, place: &Place<'_>) -> Result<u64> {
+        let unit = place.unit();
+        let (times, said) = match (self.integrate, self.seconds) {
+            (Some(times), _) => (times.get(), format!("--integrate {times}")),
+            (None, None) => return Ok(place.recorded),
+            (None, Some(seconds)) => {
+                let interval = place.interval.or(place.array.and_then(|array| array.sample_time));
+                let interval = interval.ok_or_else(|| {
+                    Error::invalid(format!(
+                        "--seconds {seconds}: the recording does not say how many samples a second it has, \
+                         expected --integrate{}",
+                        if place.raw { " or --rate" } else { "" }
+                    ))
+                })?;
+                let times = (seconds / interval).round() as u64;
+                if times == 0 {
+                    return Err(Error::invalid(format!(
+                        "--seconds {seconds}: expected at least {interval}, from one {} to the next",
+                        unit.one()
+                    )));
+                }
+                (times, format!("--seconds {seconds}, {}", unit.count(times)))
+            }
+        };
+        if times > place.recorded {
+            return Err(too_long(&said, place));
+        }
+        Ok(times)
+    }
+
+    /// Gates of the channels to correlate; a stream has gates of a period, or numbers that repeat.
+    fn gates(&self, channels: &Range<usize>, place: &Place<'_>) -> Result<Option<Gates>> {
+        let timing = || {
+            let Timing { start, interval, frequencies } = place.timing.clone();
+            let frequencies = frequencies.map(|all| all[channels.clone()].to_vec());
+            Timing { start, interval, frequencies }
+        };
+        match place.live {
+            false => self.selection.read_gates(place.recorded, timing),
+            true => Ok(self.selection.live_gates(timing)?.map(Gates::Folding)),
+        }
+    }
+
+    /// Correction of sums to coefficients, if they are asked for.
+    fn van_vleck(&self, place: &Place<'_>) -> Result<Option<VanVleck>> {
+        self.van_vleck.map(|step| van_vleck(step, &place.shape, &place.quantised)).transpose()
+    }
+
+    /// Bytes of a dump.
+    pub fn dump_bytes(&self, place: &Place<'_>) -> Result<f64> {
+        let sums = place.shape.encoding.is_integer() && self.van_vleck(place)?.is_none();
+        let channels = self.channels(&place.shape)?.len();
+        Ok((baselines(place.shape.inputs) * channels) as f64 * if sums { 16.0 } else { 8.0 })
+    }
+
+    /// Bytes that are written and operations that are done for `recorded` times.
+    pub fn load(&self, place: &Place<'_>, recorded: u64) -> Result<(f64, f64)> {
+        let channels = self.channels(&place.shape)?.len();
+        let dumps = recorded / self.times(place)?.min(recorded);
+        let operations = useful_operations(place.shape.inputs, channels, recorded);
+        Ok((dumps as f64 * self.dump_bytes(place)?, operations))
+    }
+
     /// Plans the product, and creates its files.
-    pub fn begin(self) -> Result<(impl Product + use<>, Made)> {
-        let shape = Shape { channels: self.channels.len(), ..self.shape };
-        let (unit, gates, shifts) = (self.unit, &self.gates, &self.shifts);
-        let correlator = self.plan(&shape)?;
-        let count = gates.as_ref().map(Gates::count);
-        let by_channel = self.by_input || gates.as_ref().is_some_and(Gates::differ_by_channel);
-        let is_spectra = unit == Unit::Spectrum;
+    pub fn begin(&self, place: &Place<'_>, kernel: Kernel) -> Result<(impl Product + use<>, Made)> {
+        let (channels, integration) = (self.channels(&place.shape)?, self.times(place)?);
+        let shape = Shape { channels: channels.len(), ..place.shape };
+        let array = match (self.is_uvh5(), place.array) {
+            (false, _) => None,
+            (true, None) => return Err(needs_array(&self.output)),
+            (true, Some(array)) => Some(of_channels(array, place.shape.channels, &channels)?),
+        };
+        let names = Names {
+            output: &self.output,
+            array: array.as_ref(),
+            counts: self.counts.as_deref(),
+            spacing: (place.recorded / integration.max(1) > 1).then_some(integration),
+            van_vleck: self.van_vleck(place)?,
+        };
+        let gates = self.gates(&channels, place)?;
+        let shifts = self.selection.read_shifts(shape.inputs, place.recorded)?;
+        let (unit, gate_count) = (place.unit(), gates.as_ref().map(Gates::count));
+        let correlator = Correlator::builder(shape.inputs, shape.channels)
+            .encoding(shape.encoding)
+            .layout(shape.layout)
+            .device(place.device.clone())
+            .gpus(place.gpus.iter().cloned())
+            .kernel(kernel)
+            .gates(gate_count.unwrap_or(1))
+            .shifts(shifts.as_deref().unwrap_or_default());
+        let correlator = correlator.build().map_err(|error| match error {
+            // The axes may have been taken for others.
+            Error::OutOfMemory { .. } => Error::invalid(format!(
+                "{error}; as {}, the recording has {}, {} and {}",
+                shape.layout,
+                unit.count(place.recorded),
+                count(shape.channels, "channel"),
+                count(shape.inputs, "input")
+            )),
+            other => other,
+        })?;
+        let by_channel = place.by_input || gates.as_ref().is_some_and(Gates::differ_by_channel);
         let bits = shape.encoding.is_bits();
-        let by_baseline = self.by_input || shifts.is_some() || is_spectra || bits;
+        let by_baseline = place.by_input || shifts.is_some() || unit == Unit::Spectrum || bits;
         let counted =
             [by_channel.then_some(shape.channels), by_baseline.then(|| baselines(shape.inputs))];
-        let outputs = Outputs::create(&shape, count, counted, self.phased, self.names)?;
+        let outputs = Outputs::create(&shape, gate_count, counted, place.phased, names)?;
         let least = shifts.iter().flatten().copied().min().unwrap_or(0).min(0);
         let shifts = shifts.iter().flatten().map(|&shift| shift.abs_diff(least)).collect();
-        let (inputs, channels) = (shape.inputs, shape.channels);
-        let totals = Totals { unit, bits, inputs, channels, shifts, ..Totals::default() };
-        let totals = Totals { delayed: self.phased, ..totals };
+        let (inputs, delayed) = (shape.inputs, place.phased);
+        let totals = Totals {
+            unit,
+            bits,
+            inputs,
+            channels: shape.channels,
+            shifts,
+            delayed,
+            ..Totals::default()
+        };
         let files = Shared::new((outputs, totals));
         let theirs = files.clone();
         let device = correlator.device_name().to_owned();
-        let made = Made { files, device, kernel: correlator.kernel() };
+        let kernel = correlator.kernel();
+        let part = shape.channels as f64 / place.shape.channels as f64;
+        let made = Made { files, shape, integration, part, gates: gate_count, device, kernel };
         let tell = move |dump: &Integration| {
             theirs.with(|(outputs, totals)| {
                 outputs.append(dump)?;
@@ -104,106 +296,134 @@ impl Request<'_> {
                 Ok(())
             })
         };
-        let product = Visibilities::new(correlator, self.channels, Some(self.integration), tell);
-        let product = match self.gates {
+        let product = Visibilities::new(correlator, channels, Some(integration), tell);
+        let product = match gates {
             None => product,
             Some(Gates::Numbers { numbers, .. }) => product.gates(numbers),
             Some(Gates::Folding(folding)) => product.folding(folding),
         };
         Ok((product, made))
     }
+}
 
-    fn plan(&self, shape: &Shape) -> Result<Correlator> {
-        let Shape { inputs, channels, encoding, layout } = *shape;
-        let builder = Correlator::builder(inputs, channels)
-            .encoding(encoding)
-            .layout(layout)
-            .device(self.device.clone())
-            .gpus(self.gpus.iter().cloned())
-            .kernel(self.kernel)
-            .gates(self.gates.as_ref().map_or(1, Gates::count))
-            .shifts(self.shifts.as_deref().unwrap_or_default());
-        builder.build().map_err(|error| match error {
-            // The axes may have been taken for others.
-            Error::OutOfMemory { .. } => Error::invalid(format!(
-                "{error}; as {layout}, the recording has {}, {} and {}",
-                self.unit.count(self.recorded),
-                count(channels, "channel"),
-                count(inputs, "input")
-            )),
-            other => other,
-        })
+/// Refuses a dump that is longer than the recording, as `said`.
+pub fn too_long(said: &str, place: &Place<'_>) -> Error {
+    Error::invalid(format!(
+        "{said}: the recording has only {}, expected at most as many",
+        place.unit().count(place.recorded)
+    ))
+}
+
+/// The correction of sums to coefficients: for the quantiser of this step, else for the one that the files name, else for
+/// the optimal one.
+pub fn van_vleck(step: Option<f64>, shape: &Shape, quantised: &[Quantised]) -> Result<VanVleck> {
+    let encoding = shape.encoding;
+    if !encoding.is_bits() {
+        return Err(Error::invalid(format!(
+            "--van-vleck of {encoding} samples: expected b1 or b2, as corrust quantise --planes makes them"
+        )));
+    }
+    let bits = encoding.planes() as u32;
+    match (step, quantised) {
+        (Some(step), _) => Ok(Quantiser::new(bits, step)?.van_vleck()),
+        (None, []) => Ok(Quantiser::optimal(bits)?.van_vleck()),
+        (None, [first, others @ ..]) => {
+            let other = others.iter().find(|other| !first.agrees(other));
+            other.map_or_else(|| first.van_vleck(), |other| Err(differ(first, other)))
+        }
     }
 }
 
-/// Correlates a recording into the file `names.output`, one dump every `integrate` times, with a progress
-/// bar and a summary.
+/// Says that files were quantised in different ways.
+fn differ(first: &Quantised, other: &Quantised) -> Error {
+    let told = |made: &Quantised| {
+        let Quantised { of, noise, transitions } = made;
+        let places: Vec<_> = transitions.iter().map(|[place, _]| digits(*place)).collect();
+        format!("{of} noise of {} at {}", digits(*noise), places.join(", "))
+    };
+    Error::invalid(format!(
+        "--van-vleck of files quantised from {} and from {}: expected the same of all, by quantise --noise, or \
+         --van-vleck=STEP",
+        told(first),
+        told(other)
+    ))
+}
+
+/// The array with some of its channels.
+fn of_channels(array: &Array, all: usize, range: &Range<usize>) -> Result<Array> {
+    let mut array = array.clone();
+    if array.channels.is_some() && *range != (0..all) {
+        let frequencies = array.frequencies(all)?;
+        array.channels = Some(match &array.channels {
+            Some(Channels::Even { width, .. }) => {
+                Channels::Even { first: frequencies[range.start], width: *width }
+            }
+            _ => Channels::Each(frequencies[range.clone()].to_vec()),
+        });
+    }
+    Ok(array)
+}
+
+/// Correlates a recording, of the file `source`, with a progress bar and a summary; facts of the `array` file come first. An
+/// F-engine is on the correlator's own GPU; spectra are judged there if it is the only one.
 pub fn correlate(
     input: Input,
-    integrate: Option<NonZeroU64>,
-    (gates, selection, flagging): (Option<Gates>, &Selection, &Flagging),
-    place: Place,
-    names: Names<'_>,
+    options: &VisibilityOptions,
+    flagging: &Flagging,
+    (devices, gpus): (&Devices, Vec<Arc<dyn Gpu>>),
+    (array, source): (Option<Array>, &Path),
 ) -> Result<()> {
-    let (unit, output) = (input.unit(), names.output);
-    // An F-engine is on the correlator's own GPU; spectra are judged there if it is the only one.
-    let gpus = place.device.open()?;
+    let timing = input.timing(array.as_ref());
+    let array = array.filter(|_| options.is_uvh5());
+    let array = array.map(|array| completed(array, &input)).transpose()?;
     let (recorded, is_raw) = (input.recorded(), input.is_raw());
-    let (shape, interval) = (input.head.shape, input.head.interval);
-    let integration = integrate.map_or(recorded, NonZeroU64::get);
-    let dumps = recorded / integration;
-    if dumps == 0 {
-        return Err(Error::invalid(format!(
-            "--integrate {integration}: the recording has only {recorded} {}, expected at most \
-             as many",
-            unit.several()
-        )));
-    }
-    let gate_count = gates.as_ref().map(Gates::count);
-    let request = Request {
-        device: place.device.clone(),
-        gpus: gpus.clone(),
-        kernel: place.kernel,
-        shape,
-        channels: 0..shape.channels,
-        unit,
+    let (whole, interval) = (input.head.shape, input.head.interval);
+    let place = Place {
+        device: &devices.device,
+        gpus: &gpus,
+        shape: whole,
         recorded,
-        integration,
-        by_input: flagging.flag.is_some(),
+        interval,
         phased: input.delayed,
-        gates,
-        shifts: selection.read_shifts(shape.inputs, recorded)?,
-        names: Names { spacing: (dumps > 1).then_some(integration), ..names },
+        by_input: flagging.flag.is_some(),
+        raw: is_raw,
+        live: false,
+        timing,
+        array: array.as_ref(),
+        source,
+        quantised: input.head.quantised.clone(),
+        ticks: Ticks::of(whole.channels),
+        flagged: Rc::new(Cell::new(0.0)),
     };
-    let (product, made) = request.begin()?;
+    let (product, made) = options.begin(&place, devices.kernel)?;
+    let Made { shape, integration, gates, kernel, .. } = made;
+    let device = made.device.clone();
 
     let start = Instant::now();
+    let dumps = recorded / integration;
     let times = if recorded == u64::MAX { recorded } else { dumps * integration };
     let bar = Progress::new("correlating", &shape, times);
-    let at_once = flagging.flag.map(|_| block_times(shape.bytes_per_time()));
-    let (source, judged) = input.source(flagging, &place.device, &gpus, at_once)?;
+    let at_once = flagging.flag.map(|_| block_times(whole.bytes_per_time()));
+    let (source, judged) = input.source(flagging, &devices.device, &gpus, at_once)?;
     let mut run = Run::over(source).progress(|done| bar.set(done.min(times)));
     run.add("visibilities", product);
     let done = run.all()?;
     drop(bar);
-    let Made { files, device, kernel } = made;
-    let (outputs, totals) = files.take();
-    outputs.finish()?;
     let flagged = judged.as_ref().map_or(0.0, |judged| judged.samples().flagged);
     judged.map_or(Ok(()), Judged::finish)?;
+    let totals = made.finish(recorded, flagged)?;
 
     let seconds = start.elapsed().as_secs_f64();
-    totals.warn(recorded, integration, flagged);
     if is_raw {
-        warn_of_clipped(&done.clipped, shape.channels, totals.times, LEVELS);
+        warn_of_clipped(&done.clipped, whole.channels, totals.times, LEVELS);
     }
     say(format_args!(
         "{} in {seconds:.2} s: {}samples/s, {} useful TOPS on {device} ({kernel}): {}",
-        totals.describe(&shape, interval, gate_count),
+        totals.describe(&shape, interval, gates),
         si(shape.inputs as f64 * shape.channels as f64 * (totals.times - totals.skipped) as f64
             / seconds),
         digits(useful_operations(shape.inputs, shape.channels, totals.fed) / seconds / 1e12),
-        output.display()
+        options.output.display()
     ));
     Ok(())
 }

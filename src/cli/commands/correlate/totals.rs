@@ -5,7 +5,7 @@ use corrust::{
     run::Integration,
 };
 
-use crate::cli::commands::correlate::unit::Unit;
+use crate::cli::input::unit::Unit;
 use crate::cli::terminal::missing::{BEFORE, FLAGGED, LOST, LOST_OR_BEYOND, fractions};
 use crate::cli::terminal::numbers::{count, digits};
 use crate::cli::terminal::say::warn;

@@ -2,7 +2,12 @@
 
 mod sensitivity;
 
-use std::{fmt::Write, fs, path::PathBuf, sync::Arc};
+use std::{
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use corrust::{
     Channeliser, Encoding, Error, Layout, Result,
@@ -12,15 +17,13 @@ use corrust::{
     simulate::{RawSimulation, Simulation, Source},
 };
 
-use crate::cli::commands::correlate::input::Input;
-use crate::cli::commands::correlate::outputs::Names;
-use crate::cli::commands::correlate::product::correlate;
+use crate::cli::commands::correlate::product::{VisibilityOptions, correlate};
 use crate::cli::commands::simulate;
+use crate::cli::input::Input;
 use crate::cli::options::engine::Sky;
 use crate::cli::options::flagging::Flagging;
 use crate::cli::options::place::Place;
 use crate::cli::options::run_files::{Existing, RunFiles};
-use crate::cli::options::selection::Selection;
 use crate::cli::pictures::fringes::{self, Found};
 use crate::cli::pictures::measured::{Measured, coherences};
 use crate::cli::pictures::plot;
@@ -95,13 +98,8 @@ impl Args {
         files.check(existing)?;
 
         let sky = simulate::write(SIMULATION, &recording)?;
-        correlate(
-            Input::channels(format::open(&[&recording], Options::default())?),
-            None,
-            (None, &Selection::default(), &Flagging::default()),
-            place.clone(),
-            Names { output: &output, array: None, counts: None, spacing: None, van_vleck: None },
-        )?;
+        let input = Input::channels(format::open(&[&recording], Options::default())?);
+        visibilities(input, &output, &place)?;
 
         let inputs = SIMULATION.shape.inputs;
         let visibilities = coherences(&Measured::open(&output, 0)?.dump(0)?, inputs);
@@ -116,12 +114,19 @@ impl Args {
         }
         say(format_args!("largest error {error:.4} wideband samples"));
         say(format_args!("plot: {}\n", figure.display()));
-        stop_fringes(&raw, &raw_output, place)
+        stop_fringes(&raw, &raw_output, &place)
     }
 }
 
+/// Correlates all times of samples into one dump.
+fn visibilities(input: Input, output: &Path, place: &Place) -> Result<()> {
+    let options = VisibilityOptions::of_all(output);
+    let gpus = place.device.open()?;
+    correlate(input, &options, &Flagging::default(), (place, gpus), (None, output))
+}
+
 /// Simulates raw voltages of a source in the sky and correlates them, delayed as it asks for.
-fn stop_fringes(raw: &PathBuf, output: &PathBuf, place: Place) -> Result<()> {
+fn stop_fringes(raw: &PathBuf, output: &Path, place: &Place) -> Result<()> {
     let array = RawSimulation::array(RAW_INPUTS, 10_000.0, 1)?;
     let size = [1, RAW_TIMES as usize];
     let sources = RawSimulation::sources(&array, RAW_INPUTS, size, RAW_RATE, 1.0, 1)?;
@@ -148,8 +153,7 @@ fn stop_fringes(raw: &PathBuf, output: &PathBuf, place: Place) -> Result<()> {
     let sky = Sky { interval, delayed: true, ..Sky::default() };
     let recording = format::open_raw(&[raw], Options::default())?;
     let input = Input::raw(recording, (builder, Some(20.0)), sky, None)?;
-    let names = Names { output, array: None, counts: None, spacing: None, van_vleck: None };
-    correlate(input, None, (None, &Selection::default(), &Flagging::default()), place, names)?;
+    visibilities(input, output, place)?;
 
     let found = coherences(&Measured::open(output, 0)?.dump(0)?, RAW_INPUTS);
     let pairs = (0..RAW_INPUTS).flat_map(|i| (0..i).map(move |j| baseline(i, j)));

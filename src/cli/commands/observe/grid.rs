@@ -9,7 +9,6 @@ use corrust::{
     run::{GridBeamsOf, Run},
 };
 
-use super::place::{Finish, Place, needs_array};
 use crate::cli::{
     commands::{
         beamform::FIL,
@@ -17,6 +16,7 @@ use crate::cli::{
         filterbank::Scaling,
         grid::{Dishes, Output},
     },
+    input::place::{Finish, Place, needs_array},
     options::run_files::{ending, input, output},
     terminal::numbers::count,
 };

@@ -11,7 +11,11 @@ use corrust::{
     Error, Result, channelise,
     correlate::Shape,
     device::Gpu,
-    format::{Recording, Timestamp, array::Array},
+    format::{
+        Recording, Timestamp,
+        array::Array,
+        planes::{Planes, Words},
+    },
     live::{Clock, Fate, Frames, Geometry, Readable, Socket, StreamRecording, Watch},
 };
 
@@ -22,7 +26,7 @@ use super::{
     table::{Keys, Text},
 };
 use crate::cli::{
-    commands::{beamform::Ticks, correlate::input::Input},
+    input::{Input, place::Ticks},
     options::{
         engine::{self, Engine, Known, Sky},
         listening::{Incoming, Listening, Placed, addresses},
@@ -124,18 +128,10 @@ impl Live {
         start: Option<Timestamp>,
     ) -> Result<Channelised> {
         let (rate, sync) = (self.listening.stream.rate(), self.listening.frames_sync()?);
-        let mut frames = match self.vdif.frames(rate, sync)? {
-            Some((Made::Channels(_), frames)) => frames,
-            Some((Made::Bits(bits), _)) => {
-                return Err(Error::invalid(format!(
-                    "frames of {bits}: expected an encoding such as vdif-2-complex, beside channelise"
-                )));
-            }
-            None => {
-                return Err(Error::invalid(
-                    "channelise: of raw voltages, expected vdif in live, as vdif = \"0-7\"",
-                ));
-            }
+        let Some((_, frames)) = self.frames()? else {
+            return Err(Error::invalid(
+                "channelise: of raw voltages, expected vdif in live, as vdif = \"0-7\"",
+            ));
         };
         let raw = engine::Raw {
             shape: frames.shape(),
@@ -149,8 +145,24 @@ impl Live {
         let known = Known { start: None, ..Known::of(array, channels)? };
         let (builder, sky) = options.builder(channels, &raw, None, &known)?;
         let shape = builder.shape()?;
-        in_chunks(&mut frames, rate as u64, 0, 1);
         Ok(Channelised { frames, builder, sky, shape })
+    }
+
+    /// Frames, and the samples that are made of them; [`None`] of heaps.
+    fn frames(&self) -> Result<Option<(Made, Frames)>> {
+        let rate = self.listening.stream.rate();
+        let mut found = self.vdif.frames(rate, self.listening.frames_sync()?)?;
+        if let Some((_, frames)) = &mut found {
+            in_chunks(frames, rate as u64, 0, 1);
+        }
+        Ok(found)
+    }
+
+    /// Frames whose channels are taken as they are, and the words of bits that are made of them.
+    fn words(&self) -> Result<Option<(Frames, Words)>> {
+        let Some((Made::Bits(encoding), frames)) = self.frames()? else { return Ok(None) };
+        let words = Words::new(frames.shape(), frames.channels(), encoding);
+        Ok(Some((frames, words.map_err(Error::invalid)?)))
     }
 
     /// Samples to observe, which are `interval` seconds apart; [`None`] until a signal ends it.
@@ -173,10 +185,10 @@ impl Live {
     /// Facts of the stream, or of the spectra of its frames.
     pub fn expected(&self, engine: Option<FEngine<'_>>) -> Result<Expected> {
         let Some(engine) = engine else {
-            if self.vdif.is_given() {
-                return Err(Error::invalid(
-                    "vdif: of raw voltages, expected channelise = { channels = C } in [input]",
-                ));
+            if let Some((_, words)) = self.words()? {
+                let interval = 1.0 / self.listening.stream.rate();
+                let times = self.samples(interval)?;
+                return Ok(Expected { shape: words.shape(), interval, times });
             }
             let interval = self.listening.stream.interval(self.listening.channels);
             let (shape, times) = (self.geometry()?.shape(), self.samples(interval)?);
@@ -203,21 +215,37 @@ impl Live {
         gpu: Option<&Arc<dyn Gpu>>,
         engine: Option<FEngine<'_>>,
     ) -> Result<Option<Input>> {
-        let Some(engine) = engine else { return self.begin_heaps(gpu) };
+        let Some(engine) = engine else {
+            let Some((frames, words)) = self.words()? else { return self.begin_heaps(gpu) };
+            let Shape { inputs, channels, encoding, .. } = words.shape();
+            let (inputs, channels) = (count(inputs, "input"), count(channels, "channel"));
+            let stream =
+                self.begin_frames(frames, format!("{inputs} x {channels} of {encoding}"))?;
+            let input = |stream| Input::channels(Box::new(Planes::over(Box::new(stream), words)));
+            return Ok(stream.map(input));
+        };
         let Channelised { frames, .. } = self.channelised(engine, None)?;
         let rate = self.listening.stream.rate();
-        let clock = Clock { sync: self.listening.frames_sync()?, rate, step: 1 };
-        let (sockets, listening) = self.open()?;
-        let incoming = self.listening.frames(sockets, frames.clone())?;
         let what = format!("{} of raw voltages", count(frames.shape().inputs, "input"));
-        let Some(stream) = self.stream((frames, clock), incoming, &[listening, what])? else {
-            return Ok(None);
-        };
+        let Some(stream) = self.begin_frames(frames, what)? else { return Ok(None) };
         let Channelised { builder, sky, shape, .. } = self.channelised(engine, stream.start())?;
         let _ = self.ticks.set(Ticks { first: stream.first(), step: shape.hop as u64 });
         // Soon after they came.
         let soon = ((SOON * rate) as usize).max(2 * shape.window()).next_multiple_of(64);
         Input::raw(Box::new(stream), (builder, engine.1.level()), sky, Some(soon)).map(Some)
+    }
+
+    /// Waits for frames.
+    fn begin_frames(
+        &self,
+        frames: Frames,
+        what: String,
+    ) -> Result<Option<StreamRecording<Frames>>> {
+        let rate = self.listening.stream.rate();
+        let clock = Clock { sync: self.listening.frames_sync()?, rate, step: 1 };
+        let (sockets, listening) = self.open()?;
+        let incoming = self.listening.frames(sockets, frames.clone())?;
+        self.stream((frames, clock), incoming, &[listening, what])
     }
 
     fn begin_heaps(&self, gpu: Option<&Arc<dyn Gpu>>) -> Result<Option<Input>> {

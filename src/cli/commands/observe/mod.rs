@@ -3,7 +3,6 @@
 mod grid;
 #[cfg(feature = "serve")]
 mod live;
-mod place;
 mod products;
 mod table;
 
@@ -25,18 +24,14 @@ use corrust::{
 use toml::{Spanned, Value};
 
 use self::{
-    place::{Place, span},
     products::{Made, Request},
     table::{Keys, Tables, Text, take},
 };
 use crate::cli::{
-    commands::{
-        beamform::Ticks,
-        correlate::{
-            input::{Input, completed},
-            on_first,
-        },
-        upchannelise::FilterBank,
+    commands::upchannelise::{FilterBank, on_first},
+    input::{
+        Input, completed,
+        place::{Place, Ticks, span},
     },
     options::{
         engine::Engine,
@@ -171,7 +166,7 @@ fn nothing(at: &Spanned<Keys>) -> Spanned<Keys> {
 
 impl InputOptions {
     fn read(text: Text<'_>, mut table: Spanned<Keys>) -> Result<Self> {
-        let whole = nothing(&table);
+        let whole = table.clone();
         let live = inner(text, "live", take(&mut table, "live"))?;
         let paths = match take(&mut table, "files") {
             Some(value) if live.is_some() => {
@@ -467,14 +462,19 @@ impl<'a> Plan<'a> {
             reads.extend(filter.files().cloned());
         }
         let mut writes: Vec<PathBuf> = input.flagging.files().cloned().collect();
-        for (_, request) in &requests {
+        for (table, request) in &requests {
             reads.extend(request.reads());
-            writes.extend(request.writes()?);
+            writes.extend(request.writes().map_err(|error| text.located(table, error))?);
         }
-        RunFiles::default().reads(&reads).writes(&writes).check(existing)?;
+        let of_files = |error| {
+            let products = requests.iter().map(|(table, _)| table);
+            text.located_in(std::iter::once(&input.table).chain(products), error)
+        };
+        let run_files = RunFiles::default().reads(&reads).writes(&writes);
+        run_files.check(existing).map_err(of_files)?;
 
-        let array = input.array.as_deref().map(Array::read).transpose()?;
-        let gpus = input.device.open()?;
+        let array = input.array.as_deref().map(Array::read).transpose().map_err(of_files)?;
+        let gpus = input.device.open().map_err(|error| text.located(&input.table, error))?;
         let flagged = Rc::new(Cell::new(0.0));
         let place = |shape: Shape, recorded, interval| Place {
             device: &input.device,
@@ -488,6 +488,7 @@ impl<'a> Plan<'a> {
             live: false,
             timing: Timing::default(),
             array: None,
+            quantised: Vec::new(),
             source: input.files().first().map_or(Path::new("live"), PathBuf::as_path),
             ticks: input.ticks(shape.channels),
             flagged: flagged.clone(),
@@ -518,7 +519,8 @@ impl<'a> Plan<'a> {
             let said = vec![describe(shape, place.recorded, interval)];
             Ok([said, loads(place)?, memory.into_iter().collect()].concat())
         };
-        let expected = input.expected(array.as_ref())?;
+        let expected = input.expected(array.as_ref());
+        let expected = expected.map_err(|error| text.located(&input.table, error))?;
         if let Some(Expected { shape, interval, times }) = expected {
             if plan.is_none() && times.is_none() {
                 let what = "live: expected seconds or times, as no signal ends it here";
@@ -539,18 +541,14 @@ impl<'a> Plan<'a> {
             }
             loads(&place)?;
         }
-        let Some(recording) = input.open(array.as_ref(), &gpus)? else {
+        let opened = input.open(array.as_ref(), &gpus);
+        let Some(recording) = opened.map_err(|error| text.located(&input.table, error))? else {
             return Err(Error::invalid("nothing came: no product was made"));
         };
         let timing = recording.timing(array.as_ref());
-        let array = array.map(|array| completed(array, &recording)).transpose()?;
+        let array =
+            array.map(|array| completed(array, &recording)).transpose().map_err(of_files)?;
         let (shape, interval) = (recording.head.shape, recording.head.interval);
-        if shape.encoding.is_bits() {
-            return Err(text.error(
-                input.table.span().start,
-                format!("samples of {}: expected ci8, ci4, ci4-offset or cf16", shape.encoding),
-            ));
-        }
         let recorded = match &expected {
             Some(expected) => expected.times.unwrap_or(u64::MAX),
             None => recording.recorded(),
@@ -568,6 +566,7 @@ impl<'a> Plan<'a> {
             live: expected.is_some(),
             timing,
             array: array.as_ref(),
+            quantised: recording.head.quantised.clone(),
             ..place(shape, recorded, interval)
         };
         let dry_said = if dry_run { dry(&place, false)? } else { Vec::new() };
@@ -641,9 +640,11 @@ impl<'a> Plan<'a> {
 /// The samples that are read, in words.
 fn describe(shape: &Shape, recorded: u64, interval: Option<f64>) -> String {
     let (recorded, span) = span(recorded, interval);
-    let bytes = shape.bytes_per_time() as f64 * recorded as f64;
+    // Of bits the times of a word lie together.
+    let of_time = shape.bytes_per_time() as f64 / shape.encoding.times() as f64;
+    let bytes = of_time * recorded as f64;
     let pace = interval.map_or(String::new(), |interval| {
-        format!(", {}B/s as they were recorded", si(shape.bytes_per_time() as f64 / interval))
+        format!(", {}B/s as they were recorded", si(of_time / interval))
     });
     format!(
         "reads {} x {} x {} of {}: {}B{span}{pace}",

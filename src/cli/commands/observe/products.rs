@@ -4,18 +4,16 @@ use std::{
     fs::{self, File},
     io::Write,
     num::NonZeroU64,
-    ops::Range,
     path::{Path, PathBuf},
-    str::FromStr,
     time::SystemTime,
 };
 
 use corrust::{
     Beamformer, Device, Error, Result, beamform,
-    correlate::{Kernel, Shape, baselines, useful_operations},
+    correlate::{Kernel, Shape},
     format::{
         Timestamp,
-        array::{Array, Channels, Stokes},
+        array::Stokes,
         npy::{Dtype, Reader, Writer},
     },
     kurtosis::Kurtosis,
@@ -25,26 +23,16 @@ use toml::Spanned;
 
 use super::{
     grid::GridTable,
-    place::{Finish, Place, needs_array, span},
     table::{Keys, Text},
 };
 use crate::cli::{
     commands::{
         beamform::{self as beams, BeamOptions},
-        correlate::{
-            outputs::Names,
-            product::{self as correlate, Shared},
-            unit::Unit,
-        },
+        correlate::product::{Shared, VisibilityOptions, too_long},
         filterbank::{InputPowers, PowerOptions},
     },
-    options::{
-        files::UVH5,
-        flagging::block_times,
-        run_files::{ending, output},
-        selection::{Gates, Selection, Timing},
-        units::seconds,
-    },
+    input::place::{Finish, Place, needs_array, span},
+    options::{flagging::block_times, run_files::output},
     terminal::{
         numbers::{count, digits, si},
         say::{say, warn},
@@ -59,25 +47,6 @@ pub enum Request {
     Power(PowerOptions),
     Spectra(SpectrumOptions),
     Kurtosis(KurtosisOptions),
-}
-
-/// Visibilities, and the files that they go to.
-#[derive(Clone, Debug, clap::Args)]
-pub struct VisibilityOptions {
-    #[arg(long, value_parser = output())]
-    output: PathBuf,
-    /// Times of a dump; without this and seconds all are one dump.
-    #[arg(long, conflicts_with = "seconds")]
-    integrate: Option<NonZeroU64>,
-    #[arg(long, value_parser = seconds)]
-    seconds: Option<f64>,
-    #[arg(long, value_parser = output())]
-    counts: Option<PathBuf>,
-    /// Channels to correlate.
-    #[arg(long)]
-    channels: Option<ChannelRange>,
-    #[command(flatten)]
-    selection: Selection,
 }
 
 /// Beams, and whether they are steered.
@@ -111,23 +80,6 @@ pub struct KurtosisOptions {
     /// Times of a block.
     #[arg(long, default_value_t = 256, value_parser = block_times)]
     times: usize,
-}
-
-/// Channels `a..b`.
-#[derive(Clone, Debug)]
-struct ChannelRange(Range<usize>);
-
-impl FromStr for ChannelRange {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
-        let ends = text.split_once("..").and_then(|(first, end)| {
-            Some(first.trim().parse::<usize>().ok()?..end.trim().parse::<usize>().ok()?)
-        });
-        ends.filter(|range| !range.is_empty())
-            .map(Self)
-            .ok_or("expected a range of channels, as 100..228")
-    }
 }
 
 /// A product that has begun.
@@ -215,9 +167,7 @@ impl Request {
     /// Files that are written.
     pub fn writes(&self) -> Result<Vec<PathBuf>> {
         Ok(match self {
-            Self::Visibilities(options) => {
-                [&options.output].into_iter().chain(&options.counts).cloned().collect()
-            }
+            Self::Visibilities(options) => options.files().cloned().collect(),
             Self::Beams(BeamTable { beams: options, changes, .. }) => {
                 let mut names = options.names(&Reader::open(&options.weights)?)?;
                 names.extend(changes.clone());
@@ -251,14 +201,7 @@ impl Request {
         let recorded = &recorded;
         let cells = (shape.inputs * shape.channels) as f64;
         let (bytes, operations) = match self {
-            Self::Visibilities(options) => {
-                let (channels, times) = (options.channels(shape)?, options.times(place)?);
-                let shape = Shape { channels: channels.len(), ..*shape };
-                let parts = if shape.encoding.is_integer() { 16.0 } else { 8.0 };
-                let sums = (baselines(shape.inputs) * shape.channels) as f64 * parts;
-                let operations = useful_operations(shape.inputs, shape.channels, *recorded);
-                ((recorded / times.min(*recorded)) as f64 * sums, operations)
-            }
+            Self::Visibilities(options) => options.load(place, *recorded)?,
             Self::Beams(options) => {
                 let (_, shape) = options.beams.begin(place)?;
                 let bytes = shape.streams() * shape.beams * shape.output.bytes();
@@ -294,7 +237,21 @@ impl Request {
             )
         });
         let name = self.name();
-        Ok(format!("{name}: at most {}B{span}, {}operations{pace}", si(bytes), si(operations)))
+        let host =
+            if self.reads_host_memory(place) { "; reads samples in host memory" } else { "" };
+        let (bytes, operations) = (si(bytes), si(operations));
+        Ok(format!("{name}: at most {bytes}B{span}, {operations}operations{pace}{host}"))
+    }
+
+    /// Whether it reads samples in host memory where others read them on a GPU: spectra of raw voltages and judged samples come
+    /// back for it.
+    fn reads_host_memory(&self, place: &Place<'_>) -> bool {
+        match self {
+            Self::Power(_) => !place.gpus.is_empty(),
+            // Several GPUs would each sum all samples.
+            Self::Spectra(_) | Self::Kurtosis(_) => place.gpus.len() > 1,
+            Self::Visibilities(_) | Self::Beams(_) | Self::Grid(_) => false,
+        }
     }
 
     /// Bytes that it holds on the device for `times` times of samples: sums, weights, beams.
@@ -305,10 +262,7 @@ impl Request {
             entries as f64 * 24.0 * (shape.inputs * shape.channels) as f64
         };
         Ok(match self {
-            Self::Visibilities(options) => {
-                let parts = if shape.encoding.is_integer() { 16.0 } else { 8.0 };
-                (baselines(shape.inputs) * options.channels(shape)?.len()) as f64 * parts
-            }
+            Self::Visibilities(options) => options.dump_bytes(place)?,
             Self::Beams(BeamTable { beams, .. }) => {
                 let weights = Reader::open(&beams.weights)?;
                 let numbers: f64 = weights.shape().iter().map(|&length| length as f64).product();
@@ -328,7 +282,15 @@ impl Request {
     pub fn begin<'a>(&self, place: &Place<'_>, run: &mut Run<'a>, dry_run: bool) -> Result<Made> {
         let name = self.name();
         let finish: Finish = match self {
-            Self::Visibilities(options) => options.add(&name, place, run)?,
+            Self::Visibilities(options) => {
+                let (product, made) = options.begin(place, Kernel::Auto)?;
+                run.add(&name, product);
+                let flagged = place.flagged.clone();
+                Box::new(move |recorded| {
+                    let totals = made.finish(recorded, flagged.get())?;
+                    Ok(count(totals.dumps, "dump"))
+                })
+            }
             Self::Beams(options) => {
                 let steer = options.steer && !dry_run;
                 add_beams(&BeamTable { steer, ..options.clone() }, &name, place, run)?
@@ -348,7 +310,7 @@ impl Request {
             Self::Spectra(options) => {
                 let length = options.integrate.map_or(place.recorded, NonZeroU64::get);
                 if length > place.recorded {
-                    return Err(too_long(length, place));
+                    return Err(too_long(&format!("--integrate {length}"), place));
                 }
                 let power = |sums: &[i64]| sums.iter().skip(1).step_by(3).copied().collect();
                 add_sums(&options.output, &name, place, (length, &[], true), power, run)?
@@ -360,122 +322,6 @@ impl Request {
         };
         Ok(Made { name, finish })
     }
-}
-
-fn too_long(times: u64, place: &Place<'_>) -> Error {
-    Error::invalid(format!(
-        "integrate {times}: the recording has only {}, expected at most as many",
-        count(place.recorded, "time")
-    ))
-}
-
-impl VisibilityOptions {
-    /// Channels to correlate.
-    fn channels(&self, shape: &Shape) -> Result<Range<usize>> {
-        let range = self.channels.as_ref().map_or(0..shape.channels, |range| range.0.clone());
-        if range.end > shape.channels {
-            return Err(Error::invalid(format!(
-                "channels {}..{}: expected some of {}",
-                range.start, range.end, shape.channels
-            )));
-        }
-        Ok(range)
-    }
-
-    /// Times of a dump.
-    fn times(&self, place: &Place<'_>) -> Result<u64> {
-        let times = match (self.integrate, self.seconds) {
-            (Some(times), _) => times.get(),
-            (None, None) => place.recorded,
-            (None, Some(seconds)) => {
-                let interval = place.interval.or(place.array.and_then(|array| array.sample_time));
-                let interval = interval.ok_or_else(|| {
-                    Error::invalid(format!(
-                        "seconds {seconds}: the recording does not say how many samples a second it has, expected \
-                         integrate"
-                    ))
-                })?;
-                let times = (seconds / interval).round() as u64;
-                if times == 0 {
-                    let what = format!(
-                        "seconds {seconds}: expected at least {interval}, from one time to the next"
-                    );
-                    return Err(Error::invalid(what));
-                }
-                times
-            }
-        };
-        if times > place.recorded { Err(too_long(times, place)) } else { Ok(times) }
-    }
-
-    /// Gates of the channels to correlate; a stream has gates of a period, or numbers that repeat.
-    fn gates(&self, channels: &Range<usize>, place: &Place<'_>) -> Result<Option<Gates>> {
-        let timing = || {
-            let Timing { start, interval, frequencies } = place.timing.clone();
-            let frequencies = frequencies.map(|all| all[channels.clone()].to_vec());
-            Timing { start, interval, frequencies }
-        };
-        match place.live {
-            false => self.selection.read_gates(place.recorded, timing),
-            true => Ok(self.selection.live_gates(timing)?.map(Gates::Folding)),
-        }
-    }
-
-    fn add(&self, name: &str, place: &Place<'_>, run: &mut Run<'_>) -> Result<Finish> {
-        let (channels, integration) = (self.channels(&place.shape)?, self.times(place)?);
-        let array = match (ending(&self.output) == UVH5, place.array) {
-            (false, _) => None,
-            (true, None) => return Err(needs_array(&self.output)),
-            (true, Some(array)) => Some(of_channels(array, place.shape.channels, &channels)?),
-        };
-        // Of some channels as many as of all, on average.
-        let part = channels.len() as f64 / place.shape.channels as f64;
-        let request = correlate::Request {
-            device: place.device.clone(),
-            gpus: place.gpus.to_vec(),
-            kernel: Kernel::Auto,
-            shape: place.shape,
-            gates: self.gates(&channels, place)?,
-            shifts: self.selection.read_shifts(place.shape.inputs, place.recorded)?,
-            channels,
-            unit: if place.raw { Unit::Spectrum } else { Unit::Time },
-            recorded: place.recorded,
-            integration,
-            by_input: place.by_input,
-            phased: place.phased,
-            names: Names {
-                output: &self.output,
-                array: array.as_ref(),
-                counts: self.counts.as_deref(),
-                spacing: (place.recorded / integration.max(1) > 1).then_some(integration),
-                van_vleck: None,
-            },
-        };
-        let (product, correlate::Made { files, .. }) = request.begin()?;
-        run.add(name, product);
-        let flagged = place.flagged.clone();
-        Ok(Box::new(move |recorded| {
-            let (outputs, totals) = files.take();
-            outputs.finish()?;
-            totals.warn(recorded, integration, part * flagged.get());
-            Ok(count(totals.dumps, "dump"))
-        }))
-    }
-}
-
-/// The array with some of its channels.
-fn of_channels(array: &Array, all: usize, range: &Range<usize>) -> Result<Array> {
-    let mut array = array.clone();
-    if array.channels.is_some() && *range != (0..all) {
-        let frequencies = array.frequencies(all)?;
-        array.channels = Some(match &array.channels {
-            Some(Channels::Even { width, .. }) => {
-                Channels::Even { first: frequencies[range.start], width: *width }
-            }
-            _ => Channels::Each(frequencies[range.clone()].to_vec()),
-        });
-    }
-    Ok(array)
 }
 
 impl BeamOptions {

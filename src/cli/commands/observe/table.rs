@@ -50,16 +50,50 @@ impl Text<'_> {
 
     /// An error at a place of the text.
     pub fn error(self, at: usize, what: impl std::fmt::Display) -> Error {
-        let line = 1 + self.text.get(..at).unwrap_or_default().matches('\n').count();
+        let line = self.line(at);
         Error::file(self.path, format!("line {line}: {}", as_keys(&what.to_string())))
     }
 
-    /// The same of an error that a table's options led to: at the key that it names, else at the table.
+    /// Number of the line of a place, from 1.
+    fn line(self, at: usize) -> usize {
+        1 + self.text.get(..at).unwrap_or_default().matches('\n').count()
+    }
+
+    /// The same of an error that a table's options led to: at the key that it names, or whose file it names, else at the table.
     pub fn located(self, table: &Spanned<Keys>, error: Error) -> Error {
         match error {
             Error::Invalid(what) => self.error(about(table, &what), what),
-            error @ Error::File { .. } => self.error(table.span().start, error),
+            Error::File { ref path, .. } | Error::Io { ref path, .. } => {
+                let named = naming(table, path).max();
+                self.at(named.unwrap_or(table.span().start), error)
+            }
             other => other,
+        }
+    }
+
+    /// The same of an error about a file of one of several tables: at the last that names it, as others may have it.
+    pub fn located_in<'a>(
+        self,
+        tables: impl IntoIterator<Item = &'a Spanned<Keys>>,
+        error: Error,
+    ) -> Error {
+        let (Error::File { path, .. } | Error::Io { path, .. }) = &error else { return error };
+        let last = tables.into_iter().flat_map(|table| naming(table, path)).max();
+        match last {
+            Some(at) => self.at(at, error),
+            None => error,
+        }
+    }
+
+    /// An error about a file at a place of the text; the system's own stays one.
+    fn at(self, at: usize, error: Error) -> Error {
+        match error {
+            Error::Io { path, action, source } => {
+                let line = self.line(at);
+                let path = format!("{}: line {line}: {}", self.path.display(), path.display());
+                Error::Io { path: path.into(), action, source }
+            }
+            other => self.error(at, other),
         }
     }
 
@@ -120,13 +154,37 @@ impl Text<'_> {
     }
 }
 
-/// Place of the key whose option a sentence names, else of the table.
+/// Place of the key whose option a sentence names, or of the table within which it is, else of the whole table.
 fn about(table: &Spanned<Keys>, sentence: &str) -> usize {
-    let found = table.get_ref().iter().find(|(key, _)| {
-        let named = format!("--{key}");
-        sentence.split(|c: char| c.is_whitespace() || "'=,:".contains(c)).any(|w| w == named)
-    });
+    let is_named = |key: &str| {
+        // Keys of the table `flag` have shorter names than the options.
+        let names = [format!("--{key}"), format!("--sk-{key}")];
+        let mut words = sentence.split(|c: char| c.is_whitespace() || "'=,:".contains(c));
+        words.any(|word| names.iter().any(|name| name == word))
+    };
+    let within = |value: &Value| match value {
+        Value::Table(keys) => keys.keys().any(|key| is_named(key)),
+        _ => false,
+    };
+    let keys = || table.get_ref().iter();
+    let found = keys().find(|(key, _)| is_named(key));
+    let found = found.or_else(|| keys().find(|(_, value)| within(value.get_ref())));
     found.map_or(table.span().start, |(_, value)| value.span().start)
+}
+
+/// Places of the keys of a table that name a file.
+fn naming<'a>(table: &'a Spanned<Keys>, path: &'a Path) -> impl Iterator<Item = usize> + 'a {
+    let keys = table.get_ref().values();
+    keys.filter(|value| names(value.get_ref(), path)).map(|value| value.span().start)
+}
+
+fn names(value: &Value, path: &Path) -> bool {
+    match value {
+        Value::String(text) => Path::new(text) == path,
+        Value::Array(all) => all.iter().any(|each| names(each, path)),
+        Value::Table(keys) => keys.values().any(|each| names(each, path)),
+        _ => false,
+    }
 }
 
 /// A sentence about options as one about keys: `--rate` is `rate`.

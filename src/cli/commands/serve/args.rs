@@ -8,15 +8,18 @@ use std::{
 
 use corrust::autocorrelate::Scheme;
 
-use crate::cli::options::{
-    engine::Engine,
-    flagging::Flagging,
-    listening::Listening,
-    place::Place,
-    run_files::{input, output},
-    selection::Selection,
-    stream::Vdif,
-    units::{Seconds, seconds},
+use crate::cli::{
+    commands::upchannelise::Subchannels,
+    options::{
+        engine::Engine,
+        flagging::Flagging,
+        listening::Listening,
+        place::Place,
+        run_files::{input, output},
+        selection::Selection,
+        stream::Vdif,
+        units::{Seconds, seconds},
+    },
 };
 
 /// Correlate streams of F-engines: SPEAD 64-48 heaps over UDP, or VDIF, IPv4 unicast or multicast
@@ -41,7 +44,8 @@ use crate::cli::options::{
     allow_negative_numbers = true,
     mut_group("Engine", |group| group.requires("channelise")),
     mut_arg("start", |arg| arg.hide(true).conflicts_with("vdif")),
-    mut_arg("flag", |arg| arg.conflicts_with_all(["vdif", "counts"])),
+    mut_arg("flag", |arg| arg.conflicts_with("counts")),
+    mut_arg("upchannelise", |arg| arg.conflicts_with("counts")),
     mut_arg("kurtosis", |arg| arg.hide(true)),
     mut_arg("flags", |arg| arg.hide(true))
 )]
@@ -65,6 +69,10 @@ pub struct Args {
     /// [default: 1]
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<f64>,
+    /// Write correlation coefficients, -1 to 1, in place of sums: of b1 and b2 made of Gaussian noise, for a step in standard
+    /// deviations, by default the optimal one
+    #[arg(long, value_name = "STEP", num_args = 0..=1, require_equals = true, conflicts_with = "counts")]
+    pub van_vleck: Option<Option<f64>>,
     #[command(flatten)]
     pub selection: Selection,
     #[command(flatten)]
@@ -85,6 +93,8 @@ pub struct Args {
     pub counts: CountArgs,
     #[command(flatten)]
     pub engine: Engine,
+    #[command(flatten)]
+    pub subchannels: Subchannels,
     #[command(flatten)]
     pub flagging: Flagging,
 }

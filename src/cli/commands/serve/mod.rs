@@ -11,47 +11,60 @@ use std::{
     net::TcpListener,
     num::NonZeroU64,
     path::Path,
-    sync::{Arc, atomic::Ordering, mpsc},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use corrust::{
     Correlator, Encoding, Error, Result,
-    correlate::{Folding, Shape},
+    correlate::Folding,
     device::Gpu,
     format::{self, PartialFile, Timestamp, array::Array, uvh5},
     live::{
-        Channels, Clock, Fate, Files, Frames, Geometry, Integrator, Judged, LiveDump, Passed,
-        RawChunk, Receiver, Socket, Spectra, Words,
+        Before, Channels, Clock, Fate, Files, Frames, Integrator, LiveDump, Socket, Spectra, Words,
     },
-    run::Head,
+    quantise::VanVleck,
+    run::{Head, Upchannelise},
     serve::{About, Board, start},
 };
 
 use self::shared::{Drain, Faults, Http, Strangers};
-use crate::cli::commands::correlate::input::complete;
+use crate::cli::commands::correlate::product::van_vleck;
+use crate::cli::input::complete;
 use crate::cli::options::engine::{Known, Raw, correlated};
 use crate::cli::options::files::UVH5;
 use crate::cli::options::given;
-use crate::cli::options::listening::{Incoming, Listening, Placed, addresses};
+use crate::cli::options::listening::{Incoming, Placed, addresses};
 use crate::cli::options::run_files::ending;
 use crate::cli::options::selection::Timing;
-use crate::cli::options::stream::{Made, in_chunks, open_chunks};
+use crate::cli::options::stream::{Made, in_chunks};
 use crate::cli::options::units::Seconds;
 use crate::cli::terminal::missing::{FLAGGED, LOST, fractions};
-use crate::cli::terminal::numbers::{count, digits, si};
+use crate::cli::terminal::numbers::{count, digits};
 use crate::cli::terminal::say::say;
 use crate::cli::terminal::signals::{SERVING, STOPPING};
 
 /// Times of the longest delay of an input: a live stream's have to be held.
 const LONGEST_SHIFT: u64 = 1 << 24;
 
-/// Sockets, GPUs and plan, opened before anything is served.
-struct Ready {
-    sockets: Vec<Socket>,
-    http: Http,
-    gpus: Vec<Arc<dyn Gpu>>,
-    correlator: Correlator,
+/// Samples of channels that are served.
+struct Served<C> {
+    channels: C,
+    /// Facts of the samples, and when their times are.
+    head: Head,
+    clock: Clock,
+    first_channel: u64,
+    /// Numbers of the F-engines or threads that send them.
+    senders: Vec<u64>,
+    /// Facts of the array.
+    array: Option<Array>,
+    /// Whether they are spectra of raw voltages, and whether inputs are delayed towards a phase centre.
+    is_raw: bool,
+    phased: bool,
+    /// Times of a dump.
+    integration: u64,
+    /// Name of the packets that are expected.
+    expected: &'static str,
 }
 
 /// A live correlation of chunks and its service.
@@ -63,9 +76,7 @@ struct Live<C> {
     listening: String,
     /// Name of the packets that are expected.
     expected: &'static str,
-    receiver: Receiver,
-    spent: mpsc::Sender<C>,
-    passed: mpsc::Receiver<Passed<C>>,
+    incoming: Incoming<C>,
     integration: u64,
     drain: Seconds,
 }
@@ -74,7 +85,7 @@ impl Args {
     /// Serves until a signal ends it.
     pub fn run(self) -> Result<()> {
         if self.output.is_none() {
-            given::refuse(&["file-dumps"], "no files are written, expected --output")?;
+            given::refuse(&["file-dumps", "van-vleck"], "no files are written, expected --output")?;
         }
         self.check_output()?;
         if let Some(sensors) = self.counts.counts {
@@ -96,62 +107,40 @@ impl Args {
 
     /// Serves heaps.
     fn serve_heaps(self) -> Result<()> {
-        let integration =
-            self.integration(self.listening.stream.interval(self.listening.channels))?;
-        let mut geometry = self.listening.geometry(integration)?;
-        let judged = self.flagging.block_times();
-        if let Some(block_times) = judged {
-            given::refuse(
-                &["kurtosis", "flags"],
-                "a service writes no such files, expected corrust observe",
-            )?;
-            in_blocks(&mut geometry, block_times)?;
-        }
+        let factor = self.subchannels.factor();
+        let interval = self.listening.stream.interval(self.listening.channels);
+        let integration = self.integration(interval * factor as f64)?;
+        let times = integration.saturating_mul(factor as u64);
+        let geometry = self.listening.geometry(times)?;
         let array = self.array()?;
         let (clock, expected) = self.listening.clock(&geometry);
-        let gates = self.gates(&clock, geometry.channels, array.as_ref())?;
-        let Ready { sockets, http, gpus, correlator } = self.ready(&geometry.shape(), &gates)?;
-        let about = About {
-            shape: geometry.shape(),
+        let (interval, start) = (Some(clock.interval()), Some(clock.sync));
+        let served = Served {
+            channels: geometry.clone(),
+            head: Head { interval, start, ..Head::new(geometry.shape()) },
+            clock,
             first_channel: geometry.first_channel,
             senders: (0..geometry.fengs as u64).collect(),
-            clock,
-        };
-        let files = self.files(&about, array, &gates)?;
-        let listening = addresses(&sockets)?;
-        // Several GPUs share out channels, which each fetches from the host.
-        let placed = match &gpus[..] {
-            [gpu] => Placed::Device(gpu),
-            gpus => Placed::Host(gpus.first()),
-        };
-        let heaps = self.listening.heaps(sockets, &geometry, expected, &placed)?;
-        let Incoming { receiver, chunks: (spent, passed) } = heaps;
-        let expected = "SPEAD 64-48";
-        let live = Live {
-            about,
-            files,
-            http,
-            listening,
-            expected,
-            receiver,
-            spent,
-            passed,
+            array,
+            is_raw: false,
+            phased: false,
             integration,
-            drain: self.drain,
+            expected: "SPEAD 64-48",
         };
-        match judged {
-            None => live.serve(gated(Integrator::new(correlator, geometry, integration)?, gates)),
-            Some(block_times) => {
-                let judge = self.flagging.judge(&live.about.shape, &[])?;
-                let judged = Judged::new(geometry, judge, block_times, &gpus)?;
-                live.serve(gated(Integrator::judged(correlator, judged, integration)?, gates))
-            }
-        }
+        let gpus = self.place.device.open()?;
+        self.serve(served, &gpus, |sockets| {
+            // Several GPUs share out channels, which each fetches from the host.
+            let placed = match &gpus[..] {
+                [gpu] => Placed::Device(gpu),
+                gpus => Placed::Host(gpus.first()),
+            };
+            self.listening.heaps(sockets, &geometry, expected, &placed)
+        })
     }
 
     /// Serves frames of VDIF, which an F-engine makes `channels` channels of.
     fn serve_frames(self, channels: usize, mut frames: Frames, sync: Timestamp) -> Result<()> {
-        let array = self.array()?;
+        let (array, factor) = (self.array()?, self.subchannels.factor());
         let rate = self.listening.stream.rate();
         let raw = Raw {
             shape: frames.shape(),
@@ -161,52 +150,52 @@ impl Args {
             band: None,
             path: Path::new("--vdif"),
         };
+        let coarse = array.as_ref().map(|array| match factor {
+            1 => Ok(array.clone()),
+            _ => array.coarse(channels, factor),
+        });
         // The start in an array file does not matter here.
-        let known = Known { start: None, ..Known::of(array.as_ref(), channels)? };
+        let known = Known { start: None, ..Known::of(coarse.transpose()?.as_ref(), channels)? };
         let (builder, sky) = self.engine.builder(channels, &raw, None, &known)?;
         if sky.delayed && self.listening.sync.is_none() {
             return Err(Error::invalid("--delays: expected --sync, from which they count"));
         }
         let engine = builder.shape()?;
         let shape = correlated(&engine)?;
-        let integration = self.integration(engine.hop as f64 / rate)?;
+        let times = factor.saturating_mul(engine.hop);
+        let integration = self.integration(times as f64 / rate)?;
         let level = self.engine.level();
         // Levels are measured of a chunk.
         let least = level.map_or(0, |_| 2 * engine.window());
-        in_chunks(&mut frames, integration.saturating_mul(engine.hop as u64), least, 1);
-        let (start, frequencies) = sky.found();
-        let head = Head { interval: sky.interval, start, frequencies, ..Head::new(shape) };
-        let array = array.map(|mut array| complete(&mut array, &head).map(|()| array));
-        let array = array.transpose()?;
-        // As for recordings: a spectrum's time is the centre of its taps.
-        let sync = format::later(sync, sky.offset).unwrap_or(sync);
-        let clock = Clock { sync, rate, step: engine.hop as u64 };
-        let found = Array { channels: head.frequencies, ..Array::default() };
-        let bands = array.clone().or(Some(found));
-        let gates = self.gates(&clock, channels, bands.as_ref())?;
-        let Ready { sockets, http, gpus, correlator } = self.ready(&shape, &gates)?;
-        let builder = builder.device(self.place.device.clone()).gpus(gpus);
+        in_chunks(&mut frames, integration.saturating_mul(times as u64), least, 1);
+        let gpus = self.place.device.open()?;
+        let builder = builder.device(self.place.device.clone()).gpus(gpus.clone());
         let mut spectra = Spectra::new(builder.clone().build()?, frames.clone())?;
         if let Some(sigma) = level {
             spectra = spectra.level(builder, sigma);
         }
-        let about = About {
-            shape,
+        let (start, frequencies) = sky.found();
+        let circularity = spectra.circularity();
+        let served = Served {
+            channels: spectra,
+            head: Head {
+                interval: sky.interval,
+                start,
+                frequencies,
+                circularity,
+                ..Head::new(shape)
+            },
+            // As for recordings: a spectrum's time is the centre of its taps.
+            clock: Clock { sync: start.unwrap_or(sync), rate, step: engine.hop as u64 },
             first_channel: 0,
             senders: frames.threads().iter().map(|&thread| thread.into()).collect(),
-            clock,
-        };
-        let files = self.files(&about, array, &gates)?;
-        let files = files.map(|files| if sky.delayed { files.phased() } else { files });
-        let integrator = gated(Integrator::channelised(correlator, spectra, integration)?, gates);
-        serve_chunks(
-            frames,
-            (sockets, &self.listening, http, self.drain),
-            about,
-            files,
-            integrator,
+            array,
+            is_raw: true,
+            phased: sky.delayed,
             integration,
-        )
+            expected: "VDIF",
+        };
+        self.serve(served, &gpus, |sockets| self.listening.frames(sockets, frames))
     }
 
     /// Serves frames whose channels, of few bits, are those to correlate.
@@ -219,26 +208,86 @@ impl Args {
         };
         in_chunks(&mut frames, integration, 0, word);
         let words = Words::new(encoding, &frames)?;
-        let shape = words.shape();
         let clock = Clock { sync, rate, step: 1 };
-        let gates = self.gates(&clock, shape.channels, array.as_ref())?;
-        let Ready { sockets, http, correlator, .. } = self.ready(&shape, &gates)?;
-        let about = About {
-            shape,
+        let served = Served {
+            head: Head::new(words.shape()),
+            channels: words,
+            clock,
             first_channel: 0,
             senders: frames.threads().iter().map(|&thread| thread.into()).collect(),
-            clock,
-        };
-        let files = self.files(&about, array, &gates)?;
-        let integrator = gated(Integrator::words(correlator, words, integration)?, gates);
-        serve_chunks(
-            frames,
-            (sockets, &self.listening, http, self.drain),
-            about,
-            files,
-            integrator,
+            array,
+            is_raw: false,
+            phased: false,
             integration,
-        )
+            expected: "VDIF",
+        };
+        let gpus = self.place.device.open()?;
+        self.serve(served, &gpus, |sockets| self.listening.frames(sockets, frames))
+    }
+
+    /// Serves channels, or subchannels of them, that `receive` gets from sockets.
+    fn serve<C: Channels>(
+        &self,
+        served: Served<C>,
+        gpus: &[Arc<dyn Gpu>],
+        receive: impl FnOnce(Vec<Socket>) -> Result<Incoming<C::Chunk>>,
+    ) -> Result<()> {
+        let Served { channels, mut head, mut clock, mut first_channel, integration, .. } = served;
+        let mut before = Before::default();
+        let engine = served.is_raw.then_some(&self.engine);
+        if let Some(plan) = self.subchannels.plan(&head.shape, engine, gpus)? {
+            let factor = plan.shape().factor as u64;
+            head = Upchannelise::head(&head, &plan)?;
+            clock = Clock {
+                sync: head.start.unwrap_or(clock.sync),
+                step: clock.step.saturating_mul(factor),
+                ..clock
+            };
+            first_channel *= factor;
+            before = before.upchannelised(plan);
+        }
+        let shape = head.shape;
+        let coefficients = self.van_vleck.map(|step| van_vleck(step, &shape, &[])).transpose()?;
+        if let Some(block_times) = self.flagging.block_times() {
+            given::refuse(
+                &["kurtosis", "flags"],
+                "a service writes no such files, expected corrust observe",
+            )?;
+            let judge = self.flagging.judge(&shape, &head.circularity)?;
+            before = before.flagged(&shape, judge, block_times, gpus)?;
+        }
+        let array = served.array.map(|mut array| match served.is_raw {
+            true => complete(&mut array, &head).map(|()| array),
+            false => Ok(array),
+        });
+        let array = array.transpose()?;
+        let found = Array { channels: head.frequencies, ..Array::default() };
+        let gates = self.gates(&clock, shape.channels, array.as_ref().unwrap_or(&found))?;
+        let shifts = self.selection.read_shifts(shape.inputs, LONGEST_SHIFT)?;
+        let listener = TcpListener::bind(self.http).map_err(|error| {
+            Error::invalid(format!("--http {}: cannot listen there: {error}", self.http))
+        })?;
+        let http = Http { listener, names: self.http_host.clone() };
+        let sockets = self.listening.open()?;
+        let correlator = Correlator::builder(shape.inputs, shape.channels)
+            .encoding(shape.encoding)
+            .layout(shape.layout)
+            .gpus(gpus.iter().cloned())
+            .device(self.place.device.clone())
+            .kernel(self.place.kernel)
+            .gates(gates.as_ref().map_or(1, Folding::bins))
+            .shifts(shifts.as_deref().unwrap_or_default())
+            .build()?;
+        let about = About { shape, first_channel, senders: served.senders, clock };
+        let files = self.files(&about, array, &gates, coefficients)?;
+        let files = files.map(|files| if served.phased { files.phased() } else { files });
+        let integrator = Integrator::after(before, correlator, channels, integration)?;
+        let integrator = gates.into_iter().fold(integrator, Integrator::gated);
+        let (listening, expected) = (addresses(&sockets)?, served.expected);
+        let incoming = receive(sockets)?;
+        let drain = self.drain;
+        let live = Live { about, files, http, listening, expected, incoming, integration, drain };
+        live.serve(integrator)
     }
 
     /// Number of times of a dump, which are `interval` seconds apart.
@@ -264,38 +313,12 @@ impl Args {
         Ok(times)
     }
 
-    /// Opens the sockets and the plan.
-    fn ready(&self, shape: &Shape, gates: &Option<Folding>) -> Result<Ready> {
-        let shifts = self.selection.read_shifts(shape.inputs, LONGEST_SHIFT)?;
-        let listener = TcpListener::bind(self.http).map_err(|error| {
-            Error::invalid(format!("--http {}: cannot listen there: {error}", self.http))
-        })?;
-        let http = Http { listener, names: self.http_host.clone() };
-        let sockets = self.listening.open()?;
-        let gpus = self.place.device.open()?;
-        let correlator = Correlator::builder(shape.inputs, shape.channels)
-            .encoding(shape.encoding)
-            .layout(shape.layout)
-            .gpus(gpus.clone())
-            .device(self.place.device.clone())
-            .kernel(self.place.kernel)
-            .gates(gates.as_ref().map_or(1, Folding::bins))
-            .shifts(shifts.as_deref().unwrap_or_default())
-            .build()?;
-        Ok(Ready { sockets, http, gpus, correlator })
-    }
-
     /// The gates of times that a clock counts.
-    fn gates(
-        &self,
-        clock: &Clock,
-        channels: usize,
-        array: Option<&Array>,
-    ) -> Result<Option<Folding>> {
+    fn gates(&self, clock: &Clock, channels: usize, array: &Array) -> Result<Option<Folding>> {
         self.selection.live_gates(|| Timing {
             start: Some(clock.sync),
             interval: Some(clock.interval()),
-            frequencies: array.and_then(|array| array.frequencies(channels).ok()),
+            frequencies: array.frequencies(channels).ok(),
         })
     }
 
@@ -313,13 +336,14 @@ impl Args {
         about: &About,
         array: Option<Array>,
         gates: &Option<Folding>,
+        van_vleck: Option<VanVleck>,
     ) -> Result<Option<Files>> {
         let array = array.filter(|_| self.output.as_ref().is_some_and(|name| ending(name) == UVH5));
         let About { shape, first_channel, clock, .. } = *about;
-        let files = self
-            .output
-            .as_ref()
-            .map(|output| Files::new(output, shape, first_channel, clock, array, self.file_dumps));
+        let files = self.output.as_ref().map(|output| {
+            let files = Files::new(output, shape, first_channel, clock, array, self.file_dumps)?;
+            Ok(van_vleck.into_iter().fold(files, Files::coefficients))
+        });
         let files: Option<Files> = files.transpose()?;
         match gates {
             Some(gates) => files.map(|files| files.gated(gates.bins())).transpose(),
@@ -349,75 +373,11 @@ impl Args {
     }
 }
 
-/// Makes chunks whole blocks of `block_times` times.
-fn in_blocks(geometry: &mut Geometry, block_times: usize) -> Result<()> {
-    let before = geometry.clone();
-    // The least number of heaps whose times are whole blocks.
-    let mut heaps = 1_usize;
-    while heaps < block_times && !(heaps * geometry.heap_times).is_multiple_of(block_times.max(1)) {
-        heaps += 1;
-    }
-    geometry.chunk_heaps = geometry.chunk_heaps.next_multiple_of(heaps);
-    geometry.window = open_chunks(geometry.chunk_heaps);
-    geometry.check()?;
-    let bytes = |of: &Geometry| of.chunk_bytes().saturating_mul(of.window);
-    let most = bytes(&before).saturating_mul(2).max(BLOCKS_BYTES);
-    if bytes(geometry) > most {
-        return Err(Error::invalid(format!(
-            "--sk-times {block_times} of heaps of {} times: blocks and heaps end together after {} times only, of which {} \
-             are held, {}B: expected at most {}B, as for a multiple or a divisor of the times of a heap",
-            geometry.heap_times,
-            heaps * geometry.heap_times,
-            geometry.chunk_times() * geometry.window,
-            si(bytes(geometry) as f64),
-            si(most as f64)
-        )));
-    }
-    Ok(())
-}
-
-/// Bytes of open chunks that whole blocks may always have.
-const BLOCKS_BYTES: usize = 1 << 30;
-
-/// An integrator that is fed with gates, if there are any.
-fn gated<C: Channels>(integrator: Integrator<C>, gates: Option<Folding>) -> Integrator<C> {
-    match gates {
-        Some(gates) => integrator.gated(gates),
-        None => integrator,
-    }
-}
-
-/// Serves samples of frames.
-fn serve_chunks<C: Channels<Chunk = RawChunk>>(
-    frames: Frames,
-    (sockets, options, http, drain): (Vec<Socket>, &Listening, Http, Seconds),
-    about: About,
-    files: Option<Files>,
-    integrator: Integrator<C>,
-    integration: u64,
-) -> Result<()> {
-    let listening = addresses(&sockets)?;
-    let Incoming { receiver, chunks: (spent, passed) } = options.frames(sockets, frames)?;
-    let expected = "VDIF";
-    let live = Live {
-        about,
-        files,
-        http,
-        listening,
-        expected,
-        receiver,
-        spent,
-        passed,
-        integration,
-        drain,
-    };
-    live.serve(integrator)
-}
-
 impl<C> Live<C> {
     /// Correlates chunks until a signal ends it.
     fn serve(self, mut integrator: Integrator<impl Channels<Chunk = C>>) -> Result<()> {
-        let Self { about, mut files, http, receiver, spent, passed, expected, drain, .. } = self;
+        let Self { about, mut files, http, incoming, expected, drain, .. } = self;
+        let Incoming { receiver, chunks: (spent, passed) } = incoming;
         let (shape, interval) = (about.shape, about.clock.interval());
         let board = Arc::new(Board::new(about, receiver.watch()));
         let Http { listener, names } = http;

@@ -2,9 +2,12 @@
 
 use std::{cell::Cell, path::Path, rc::Rc, sync::Arc};
 
-use corrust::{Devices, Error, Result, correlate::Shape, device::Gpu, format::array::Array};
+use corrust::{
+    Devices, Error, Result, correlate::Shape, device::Gpu, format::array::Array,
+    quantise::Quantised,
+};
 
-use crate::cli::{commands::beamform as beams, options::selection::Timing};
+use crate::cli::{input::unit::Unit, options::selection::Timing};
 
 /// The recording that products are made of, and their devices.
 pub struct Place<'a> {
@@ -27,10 +30,33 @@ pub struct Place<'a> {
     pub array: Option<&'a Array>,
     /// A file of the recording.
     pub source: &'a Path,
+    /// How samples of few bits were made, as [`Head::quantised`](corrust::run::Head) has it.
+    pub quantised: Vec<Quantised>,
     /// Timestamps of beams that are sent.
-    pub ticks: beams::Ticks,
+    pub ticks: Ticks,
     /// Samples that were flagged, once all are judged.
     pub flagged: Rc<Cell<f64>>,
+}
+
+impl Place<'_> {
+    /// Unit of the time axis.
+    pub fn unit(&self) -> Unit {
+        if self.raw { Unit::Spectrum } else { Unit::Time }
+    }
+}
+
+/// Timestamps of beams that are sent as heaps: that of the first time, and from one time to the next.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticks {
+    pub first: u64,
+    pub step: u64,
+}
+
+impl Ticks {
+    /// Timestamps that begin with 0, twice the channels apart, as `corrust send` sends them.
+    pub fn of(channels: usize) -> Self {
+        Self { first: 0, step: (channels as u64).saturating_mul(2) }
+    }
 }
 
 /// Times that loads refer to, and their unit: for a stream that a signal ends, the times of a second.

@@ -1,6 +1,9 @@
 //! Samples to work on: a recording of channels, or raw voltages and their F-engine; subchannels of both.
 
-use std::{num::NonZeroU64, path::PathBuf, sync::Arc};
+pub mod place;
+pub mod unit;
+
+use std::{path::PathBuf, sync::Arc};
 
 use corrust::{
     Devices, Error, Result, Upchanneliser, channelise,
@@ -10,16 +13,14 @@ use corrust::{
         Options, RawShape, Recording,
         array::{Array, Channels},
     },
-    quantise::{Quantised, Quantiser, VanVleck},
     run::{Blocks, BlocksOf, Channelise, Head, HostSpectra, Reader, Source, Upchannelise},
 };
 
-use crate::cli::commands::correlate::unit::Unit;
 use crate::cli::options::engine::{self, Engine, Known, Sky};
 use crate::cli::options::files::RawOptions;
 use crate::cli::options::flagging::{Flagging, Judged};
+use crate::cli::options::given;
 use crate::cli::options::selection::Timing;
-use crate::cli::terminal::numbers::digits;
 use crate::cli::terminal::say::warn;
 
 /// Raw voltages, and the channels that are made of them first.
@@ -40,17 +41,29 @@ pub struct RawInput {
 }
 
 impl RawInput {
-    /// Opens files of raw voltages, if channels are to be made of them. Facts of the array file take precedence over the
-    /// recording's; `dated` are outputs that use times and frequencies, which `expected` names.
+    /// Opens files of raw voltages, if channels are to be made of them. Facts of the array file, which is of `factor`
+    /// subchannels of every channel, take precedence over the recording's; `dated` are outputs that use times and frequencies,
+    /// which `expected` names.
     pub fn open(
         &self,
         (paths, options): (&[PathBuf], Options),
-        array: Option<&Array>,
+        (array, factor): (Option<&Array>, usize),
         (dated, expected): (bool, &str),
     ) -> Result<Option<Input>> {
         let Some(channels) = self.channelise else { return Ok(None) };
         self.engine.refuse_sky_but_for(expected, dated)?;
-        Input::channelised((paths, self.raw.with(options)), &self.engine, channels, array).map(Some)
+        let coarse = array.filter(|_| factor > 1).map(|array| array.coarse(channels, factor));
+        let coarse = coarse.transpose()?;
+        let array = coarse.as_ref().or(array);
+        let input =
+            Input::channelised((paths, self.raw.with(options)), &self.engine, channels, array);
+        input.map(Some).map_err(|error| match error {
+            // Some commands have other bits, too.
+            Error::File { path, reason } if given::is_given("raw-bits") => {
+                Error::file(path, reason.replace("--bits ", "--raw-bits "))
+            }
+            other => other,
+        })
     }
 }
 
@@ -204,63 +217,6 @@ impl Input {
             frequencies: array.and_then(listed).or_else(|| listed(&found)),
         }
     }
-
-    /// Returns the correction of sums to coefficients: for the quantiser of this step, else for the one that the files
-    /// name, else for the optimal one.
-    pub fn van_vleck(&self, step: Option<f64>) -> Result<VanVleck> {
-        let encoding = self.head.shape.encoding;
-        if !encoding.is_bits() {
-            return Err(Error::invalid(format!(
-                "--van-vleck of {encoding} samples: expected b1 or b2, as corrust quantise --planes makes them"
-            )));
-        }
-        let bits = encoding.planes() as u32;
-        match (step, &self.head.quantised[..]) {
-            (Some(step), _) => Ok(Quantiser::new(bits, step)?.van_vleck()),
-            (None, []) => Ok(Quantiser::optimal(bits)?.van_vleck()),
-            (None, [first, others @ ..]) => {
-                let other = others.iter().find(|other| !first.agrees(other));
-                other.map_or_else(|| first.van_vleck(), |other| Err(differ(first, other)))
-            }
-        }
-    }
-
-    /// Unit of the time axis.
-    pub fn unit(&self) -> Unit {
-        if self.is_raw() { Unit::Spectrum } else { Unit::Time }
-    }
-
-    /// Number of times of a dump of `seconds` seconds.
-    pub fn times_of(&self, seconds: f64) -> Result<NonZeroU64> {
-        let Some(interval) = self.head.interval else {
-            return Err(Error::invalid(format!(
-                "--seconds {seconds}: the recording does not say how many samples a second it has, \
-                 expected --integrate{}",
-                if self.is_raw() { " or --rate" } else { "" }
-            )));
-        };
-        NonZeroU64::new((seconds / interval).round() as u64).ok_or_else(|| {
-            Error::invalid(format!(
-                "--seconds {seconds}: expected at least {interval}, from one {} to the next",
-                self.unit().one()
-            ))
-        })
-    }
-}
-
-/// Says that files were quantised in different ways.
-fn differ(first: &Quantised, other: &Quantised) -> Error {
-    let told = |made: &Quantised| {
-        let Quantised { of, noise, transitions } = made;
-        let places: Vec<_> = transitions.iter().map(|[place, _]| digits(*place)).collect();
-        format!("{of} noise of {} at {}", digits(*noise), places.join(", "))
-    };
-    Error::invalid(format!(
-        "--van-vleck of files quantised from {} and from {}: expected the same of all, by quantise --noise, or \
-         --van-vleck=STEP",
-        told(first),
-        told(other)
-    ))
 }
 
 /// The array with what the recording says and its file does not; where they contradict each other the file

@@ -1,0 +1,442 @@
+//! Steps from samples of channels to their sums, as they come: subchannels, and flags of RFI.
+
+use std::sync::Arc;
+
+use corrust_host::{
+    Correlator, Device, Error, Layout, Result, Samples, Upchanneliser,
+    channelise::SpectrumEncoding,
+    device::{self, Gpu},
+    kurtosis::{Judge, Kurtosis, Stage, Sums as Moments},
+    samples::{Extents, Memory, Missing, Shape, Strides},
+};
+
+use super::sums::{Done, Sums};
+
+/// Bytes of samples that are judged at a time, and times where that is less than a block.
+const JUDGED_BYTES: usize = 1 << 24;
+
+/// Steps before samples are summed; by default none.
+#[derive(Default)]
+pub struct Before {
+    subchannels: Option<Subchannels>,
+    flags: Option<Flags>,
+}
+
+impl Before {
+    /// Makes subchannels of channels: a time is a spectrum of them, which begins at a multiple of the plan's factor since
+    /// timestamp 0. Spectra that reach over times that never came are missing.
+    #[must_use]
+    pub fn upchannelised(self, plan: Upchanneliser) -> Self {
+        Self { subchannels: Some(Subchannels { plan, next: None, spectrum: 0 }), ..self }
+    }
+
+    /// Judges samples of `shape` by their spectral kurtosis, in blocks of `block_times` times that are counted from timestamp
+    /// 0: flagged ones are missing. They are judged in the memory of the only GPU, else on the CPU.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]; the device's own.
+    pub fn flagged(
+        self,
+        shape: &Shape,
+        judge: Judge,
+        block_times: usize,
+        gpus: &[Arc<dyn Gpu>],
+    ) -> Result<Self> {
+        Ok(Self { flags: Some(Flags::new(shape, judge, block_times, gpus)?), ..self })
+    }
+
+    /// The steps of samples of a shape, and dumps of `integration` times of what they make.
+    pub(super) fn sums(
+        self,
+        correlator: Correlator,
+        shape: Shape,
+        integration: u64,
+    ) -> Result<Steps> {
+        let shape = match &self.subchannels {
+            Some(subchannels) => subchannels.of(&shape)?,
+            None => shape,
+        };
+        let sums = Sums::new(correlator, &shape, integration)?;
+        Ok(Steps { before: self, sums })
+    }
+}
+
+/// Samples on their way to the sums of dumps.
+pub struct Steps {
+    before: Before,
+    sums: Sums,
+}
+
+impl Steps {
+    pub(super) fn sums(&self) -> &Sums {
+        &self.sums
+    }
+
+    pub(super) fn sums_mut(&mut self) -> &mut Sums {
+        &mut self.sums
+    }
+
+    /// Adds samples of channels from time `start` on; of words of bits both are whole words.
+    pub(super) fn add(&mut self, samples: Samples<'_>, start: u64, done: Done<'_>) -> Result<()> {
+        let Self { before: Before { subchannels, flags }, sums } = self;
+        let mut judged = |samples: Samples<'_>, start: u64| match flags {
+            Some(flags) => flags.add(samples, start, sums, done),
+            None => sums.add(samples, start, done),
+        };
+        match subchannels {
+            Some(subchannels) => subchannels.add(samples, start, judged),
+            None => judged(samples, start),
+        }
+    }
+
+    /// No samples of channels before time `end` come any more: dumps before it are over.
+    pub(super) fn pass(&mut self, end: u64, done: Done<'_>) -> Result<()> {
+        let Self { before: Before { subchannels, flags }, sums } = self;
+        let end = end / subchannels.as_ref().map_or(1, Subchannels::factor);
+        let over = match flags {
+            Some(flags) => flags.pass(end, sums, done)?,
+            None => end,
+        };
+        sums.mark_missing(over, done)?;
+        sums.finish_before(over, done)
+    }
+
+    /// The time jumps: nothing else of what has begun comes.
+    pub(super) fn jump(&mut self, done: Done<'_>) -> Result<()> {
+        let Self { before: Before { subchannels, flags }, sums } = self;
+        if let Some(subchannels) = subchannels {
+            subchannels.next = None;
+        }
+        if let Some(flags) = flags {
+            flags.pass(u64::MAX, sums, done)?;
+        }
+        sums.jump(done)
+    }
+
+    /// Waits until a GPU has read what it was given.
+    pub(super) fn wait(&mut self) -> Result<()> {
+        self.sums.wait()
+    }
+
+    /// Blocks of an input's channel that were flagged, and all that were judged.
+    pub(super) fn flagged(&self) -> Option<[u64; 2]> {
+        self.before.flags.as_ref().map(|flags| flags.blocks)
+    }
+
+    /// Samples that were flagged, that were lost before, and all that were judged.
+    pub(super) fn judged(&self) -> Option<[u64; 3]> {
+        self.before.flags.as_ref().map(|flags| flags.samples)
+    }
+}
+
+/// Subchannels of channels.
+struct Subchannels {
+    plan: Upchanneliser,
+    /// The time after the last that was fed, and the spectrum that comes next.
+    next: Option<u64>,
+    spectrum: u64,
+}
+
+impl Subchannels {
+    fn factor(&self) -> u64 {
+        self.plan.shape().factor as u64
+    }
+
+    /// Shape of the subchannels of channels.
+    fn of(&self, channels: &Shape) -> Result<Shape> {
+        let made = *self.plan.shape();
+        let (found, expected) = (
+            (made.inputs, made.channels, made.encoding),
+            (channels.inputs, channels.channels, channels.encoding),
+        );
+        match made.output {
+            SpectrumEncoding::Voltage(encoding) if found == expected => Ok(Shape {
+                inputs: made.inputs,
+                channels: made.channels * made.factor,
+                encoding,
+                layout: Layout::Tcn,
+            }),
+            output => Err(Error::invalid(format!(
+                "subchannels of {output} of {found:?}: expected voltages of {expected:?}"
+            ))),
+        }
+    }
+
+    /// Hands `to` the subchannels that samples from time `start` on complete, and their first spectrum.
+    fn add(
+        &mut self,
+        samples: Samples<'_>,
+        start: u64,
+        mut to: impl FnMut(Samples<'_>, u64) -> Result<()>,
+    ) -> Result<()> {
+        let (factor, times) = (self.factor(), samples.extents().times);
+        let mut from = 0;
+        if self.next != Some(start) {
+            // As in a recording's gap, samples before are missing.
+            self.plan.reset();
+            self.spectrum = start.div_ceil(factor);
+            from = times.min((self.spectrum * factor - start) as usize);
+        }
+        self.next = (from < times).then_some(start + times as u64);
+        let made = self.plan.upchannelise(samples.times(from..times))?;
+        let (SpectrumEncoding::Voltage(encoding), count) = (made.encoding, made.extents.times)
+        else {
+            return Ok(());
+        };
+        if count == 0 {
+            return Ok(());
+        }
+        let samples =
+            Samples::dense(made.bytes[..].into(), encoding.into(), Layout::Tcn, made.extents);
+        let first = self.spectrum;
+        self.spectrum += count as u64;
+        to(samples.missing(&made.missing), first)
+    }
+}
+
+/// Flags of samples.
+struct Flags {
+    room: Room,
+    block_times: usize,
+    /// The first time in the room, and how many before the first sample are lost; [`None`] of an empty one.
+    held: Option<(u64, usize)>,
+    /// Blocks of an input's channel that were flagged, and all that were judged.
+    blocks: [u64; 2],
+    /// Samples that were flagged, that were lost before, and all.
+    samples: [u64; 3],
+}
+
+impl Flags {
+    fn new(shape: &Shape, judge: Judge, block_times: usize, gpus: &[Arc<dyn Gpu>]) -> Result<Self> {
+        let most = JUDGED_BYTES / shape.bytes_per_time().max(1);
+        let mut room = match gpus {
+            [gpu] => Room::Gpu(Stage::new(gpu, *shape, judge, block_times, most)?, gpu.clone()),
+            _ => Room::Host(HostRoom::new(*shape, judge, block_times, most)?),
+        };
+        // A room that does not fit is refused now.
+        room.begin()?;
+        Ok(Self { room, block_times, held: None, blocks: [0; 2], samples: [0; 3] })
+    }
+
+    /// Judges samples from time `start` on, and adds whole blocks to `sums`.
+    fn add(
+        &mut self,
+        samples: Samples<'_>,
+        start: u64,
+        sums: &mut Sums,
+        done: Done<'_>,
+    ) -> Result<()> {
+        self.pass(start, sums, done)?;
+        let (block, times) = (self.block_times, samples.extents().times);
+        let mut from = 0;
+        while from < times {
+            if self.held.is_none() {
+                let now = start + from as u64;
+                let lost = (now % block as u64) as usize;
+                self.room.begin()?;
+                self.room.lose(lost)?;
+                self.held = Some((now - lost as u64, lost));
+            }
+            // Up to the end of the last whole block.
+            let (filled, left) = (self.room.times(), (times - from).min(self.room.left()));
+            let whole = (filled + left) / block * block;
+            let count = if whole > filled { whole - filled } else { left };
+            self.room.put(&samples.times(from..from + count))?;
+            from += count;
+            if self.room.times().is_multiple_of(block) {
+                self.judge(sums, done)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// No samples before time `end` come any more. Returns the time before which the sums get nothing else.
+    fn pass(&mut self, end: u64, sums: &mut Sums, done: Done<'_>) -> Result<u64> {
+        let Some((first, _)) = self.held else { return Ok(end) };
+        let now = first + self.room.times() as u64;
+        if now < end {
+            // Of the block that is begun the rest is lost.
+            let over = now.next_multiple_of(self.block_times as u64);
+            self.room.lose((over.min(end) - now) as usize)?;
+            if over <= end {
+                self.judge(sums, done)?;
+                return Ok(end);
+            }
+        }
+        Ok(first.min(end))
+    }
+
+    /// Judges the room's samples, and adds them to the sums.
+    fn judge(&mut self, sums: &mut Sums, done: Done<'_>) -> Result<()> {
+        let Some((first, lost)) = self.held.take() else { return Ok(()) };
+        let (moments, flagged) = self.room.judge()?;
+        self.count(&moments, &flagged);
+        let samples = self.room.view();
+        let times = samples.extents().times;
+        sums.add(samples.times(lost..times), first + lost as u64, done)
+    }
+
+    fn count(&mut self, moments: &Moments, flagged: &[Missing]) {
+        let cells = |gap: &Missing| (gap.channels.len() * gap.inputs.len()) as u64;
+        self.blocks[0] += flagged.iter().map(cells).sum::<u64>();
+        let judged = moments.values.len() as u64 / 3;
+        self.blocks[1] += judged;
+        let blocks = moments.values.shape()[0].max(1) as u64;
+        let all = judged / blocks * moments.times as u64;
+        let valid = moments.values.iter().step_by(3).map(|&valid| valid as u64).sum::<u64>();
+        for gap in flagged {
+            let block = gap.times.start / moments.block_times;
+            for channel in gap.channels.clone() {
+                let of = |input| moments.values[[block, channel, input, 0]] as u64;
+                self.samples[0] += gap.inputs.clone().map(of).sum::<u64>();
+            }
+        }
+        self.samples[1] += all - valid;
+        self.samples[2] += all;
+    }
+}
+
+/// Room for samples that are judged together.
+enum Room {
+    Gpu(Stage, Arc<dyn Gpu>),
+    Host(HostRoom),
+}
+
+impl Room {
+    fn begin(&mut self) -> Result<()> {
+        match self {
+            Self::Gpu(stage, _) => stage.begin(),
+            Self::Host(room) => {
+                room.times = 0;
+                room.missing.clear();
+                Ok(())
+            }
+        }
+    }
+
+    fn times(&self) -> usize {
+        match self {
+            Self::Gpu(stage, _) => stage.times(),
+            Self::Host(room) => room.times,
+        }
+    }
+
+    fn left(&self) -> usize {
+        match self {
+            Self::Gpu(stage, _) => stage.left(),
+            Self::Host(room) => room.most - room.times,
+        }
+    }
+
+    fn lose(&mut self, times: usize) -> Result<()> {
+        match self {
+            _ if times == 0 => Ok(()),
+            Self::Gpu(stage, _) => stage.lose(times),
+            Self::Host(room) => {
+                room.missing.push(Missing::times(room.times..room.times + times));
+                room.times += times;
+                Ok(())
+            }
+        }
+    }
+
+    fn put(&mut self, samples: &Samples<'_>) -> Result<()> {
+        match self {
+            Self::Gpu(stage, gpu) => {
+                stage.put(samples)?;
+                // The memory is used again.
+                match samples.memory() {
+                    Memory::Device(slice) => gpu.wait(slice.stream()),
+                    Memory::Host(_) => Ok(()),
+                }
+            }
+            Self::Host(room) => room.put(samples),
+        }
+    }
+
+    fn judge(&mut self) -> Result<(Moments, Vec<Missing>)> {
+        match self {
+            Self::Gpu(stage, _) => {
+                stage.close();
+                stage.judge()
+            }
+            Self::Host(room) => {
+                let moments = room.kurtosis.sums(samples(
+                    &room.shape,
+                    &room.bytes,
+                    [room.most, room.times],
+                    &room.missing,
+                ))?;
+                let flagged = room.judge.flagged(&moments);
+                room.missing.extend(flagged.iter().cloned());
+                Ok((moments, flagged))
+            }
+        }
+    }
+
+    fn view(&self) -> Samples<'_> {
+        match self {
+            Self::Gpu(stage, _) => stage.view(),
+            Self::Host(room) => {
+                samples(&room.shape, &room.bytes, [room.most, room.times], &room.missing)
+            }
+        }
+    }
+}
+
+/// Room in host memory.
+struct HostRoom {
+    shape: Shape,
+    kurtosis: Kurtosis,
+    judge: Judge,
+    /// Most times, and those that are there.
+    most: usize,
+    times: usize,
+    bytes: Vec<u8>,
+    missing: Vec<Missing>,
+}
+
+impl HostRoom {
+    fn new(shape: Shape, judge: Judge, block_times: usize, most: usize) -> Result<Self> {
+        let plan = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
+        let kurtosis = plan.device(Device::Cpu).build()?;
+        let most = most.max(1).next_multiple_of(block_times);
+        let bytes = device::zeros(shape.bytes(most))?;
+        Ok(Self { shape, kurtosis, judge, most, times: 0, bytes, missing: Vec::new() })
+    }
+
+    fn put(&mut self, samples: &Samples<'_>) -> Result<()> {
+        let Shape { channels, inputs, encoding, layout } = self.shape;
+        let (times, sample) = (samples.extents().times, encoding.bytes());
+        let bytes = samples.gather(layout)?;
+        let (rows, row) = match layout {
+            Layout::Tcn => (1, channels * inputs * sample),
+            Layout::Cnt => (channels * inputs, sample),
+        };
+        for (number, from) in bytes.chunks_exact(times * row).enumerate().take(rows) {
+            let first = (number * self.most + self.times) * row;
+            self.bytes[first..first + from.len()].copy_from_slice(from);
+        }
+        let first = self.times;
+        self.missing.extend(samples.gaps().map(|gap| {
+            let times = gap.times.start + first..gap.times.end + first;
+            Missing { times, ..gap }
+        }));
+        self.times += times;
+        Ok(())
+    }
+}
+
+/// The first `times` of the `most` times of a room.
+fn samples<'a>(
+    shape: &Shape,
+    bytes: &'a [u8],
+    [most, times]: [usize; 2],
+    missing: &'a [Missing],
+) -> Samples<'a> {
+    let Shape { channels, inputs, encoding, layout } = *shape;
+    let extents = Extents { channels, inputs, times: most };
+    let strides = Strides::dense(layout, extents, encoding.into());
+    let all = Samples::strided(bytes, encoding, extents, strides);
+    all.expect("a room holds all of them").times(0..times).missing(missing)
+}
