@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::error::brief;
-use crate::program::{Class, Source};
+use crate::program::{Class, SourceLine};
 
 /// Counts of one PTX statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -91,7 +91,12 @@ pub struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(kernel: &str, blocks: u64, sources: &[Source], counts: &[Counts]) -> Self {
+    pub(crate) fn new(
+        kernel: &str,
+        blocks: u64,
+        sources: &[SourceLine],
+        counts: &[Counts],
+    ) -> Self {
         let mut sites: Vec<Site> = sources
             .iter()
             .zip(counts)
