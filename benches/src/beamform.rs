@@ -21,7 +21,6 @@ use crate::{
 
 /// The instrument's frequency channels.
 const CHANNELS: usize = 16;
-/// Its polarisations.
 const POLARISATIONS: usize = 2;
 /// Times that are compared with the CPU's, at either end of a block.
 const CHECKED: usize = 64;
@@ -203,7 +202,6 @@ impl Size {
         }
     }
 
-    /// Encoding of weights.
     fn weights(&self) -> Encoding {
         let int4 = self.tile.as_ref().is_some_and(|tile| tile.int4);
         if int4 { Encoding::Ci4 } else { Encoding::Ci8 }

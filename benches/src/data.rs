@@ -98,7 +98,6 @@ pub fn gaussian(encoding: Encoding, samples: usize) -> Vec<u8> {
     }
 }
 
-/// Memory of samples.
 #[derive(Clone)]
 pub(crate) enum SampleMemory {
     Device(Rc<Ring>),

@@ -218,7 +218,6 @@ pub struct Ordering {
     pub release: bool,
 }
 
-/// One instruction.
 #[derive(Debug)]
 pub struct Inst {
     pub op: Op,

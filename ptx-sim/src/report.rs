@@ -210,7 +210,6 @@ impl Report {
 /// Statements that the text lists of each kind of waste; the JSON has all.
 const WORST: usize = 10;
 
-/// `done / ideal` as a factor.
 fn factor(done: u64, ideal: u64) -> f64 {
     if ideal == 0 { 1.0 } else { done as f64 / ideal as f64 }
 }

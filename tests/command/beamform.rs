@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use command::corrust;
+use command::{corrust, done};
 use corrust::{
     Encoding,
     format::{self, Block, Options, array::Channels},
@@ -13,19 +13,11 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::support::{command, oracle::beamform as oracle, witness};
 
-fn done(folder: &Path, arguments: &str) -> String {
-    let output = corrust(folder, arguments);
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{arguments}: {error}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
 /// The one sentence of a command that is refused.
 fn refused(folder: &Path, arguments: &str) -> String {
-    let output = corrust(folder, arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments}");
+    let error = command::refused(folder, arguments);
     assert!(!folder.join("j.npy").exists(), "{arguments}: left an output");
-    String::from_utf8(output.stderr).unwrap()
+    error
 }
 
 /// Writes a case as `e.npy`, `a.npy` and `s.npy`.

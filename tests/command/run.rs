@@ -17,6 +17,7 @@ use ndarray::{Array1, Array4};
 
 use crate::support::{
     command::{corrust, refused},
+    files::files_in,
     oracle::autocorrelate as counted,
     oracle::correlate as oracle,
 };
@@ -34,15 +35,6 @@ fn done(folder: &Path, arguments: &str) -> (String, String) {
 fn texts(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     (text(&output.stdout), text(&output.stderr))
-}
-
-fn files_in(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
 }
 
 /// The samples of a recording, for the oracle.

@@ -11,6 +11,8 @@ use corrust::{
 use num_complex::Complex;
 use proptest::prelude::*;
 
+use crate::support::files::write;
+
 /// The code of a component of a sample.
 fn code(thread: usize, channel: usize, time: usize, part: usize, bits: usize) -> u32 {
     let mut hash = (thread * 7919 + channel * 104_729 + time * 31 + part * 17 + 5) as u32;
@@ -152,21 +154,6 @@ fn setups() -> impl Strategy<Value = Setup> {
                 }
             },
         )
-}
-
-/// Writes files in a fresh folder.
-fn write(files: &[Vec<u8>]) -> (tempfile::TempDir, Vec<PathBuf>) {
-    let folder = tempfile::tempdir().unwrap();
-    let paths = files
-        .iter()
-        .enumerate()
-        .map(|(index, bytes)| {
-            let path = folder.path().join(format!("scan.{index:04}.vdif"));
-            fs::write(&path, bytes).unwrap();
-            path
-        })
-        .collect();
-    (folder, paths)
 }
 
 fn options(setup: &Setup) -> Options {
@@ -477,7 +464,7 @@ fn bad_recordings_get_one_sentence() {
     check(good.clone(), rate(f64::NAN), "rate of NaN Hz");
     let tn = Options { raw_layout: Some(RawLayout::Tn), ..any };
     check(good.clone(), tn, "is read as nt, not tn");
-    check(b"nothing of the kind, whatever the name".to_vec(), any, "scan.0000.vdif");
+    check(b"nothing of the kind, whatever the name".to_vec(), any, "scan.0000.bin");
 
     let text = refusal(&[good.clone(), b"\x93NUMPY".to_vec()], any);
     assert!(text.contains("NumPy after VDIF"), "{text}");

@@ -49,7 +49,6 @@ struct Net {
     geometry: Geometry,
     receiver: Option<Receiver>,
     watch: Watch,
-    /// Addresses of its sockets.
     to: Vec<SocketAddr>,
     /// A socket for each F-engine.
     from: Vec<UdpSocket>,

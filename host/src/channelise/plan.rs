@@ -588,7 +588,6 @@ impl Channeliser {
         Ok(())
     }
 
-    /// The samples of a feed.
     fn block<'a>(&self, feed: Feed<'a, RawSamples<'a>>) -> Result<RawSamples<'a>> {
         let Shape { inputs, raw, raw_layout, .. } = self.shape;
         match feed {

@@ -255,7 +255,6 @@ impl Backend for Bits {
     }
 }
 
-/// State of each of `count` words.
 fn states(samples: &Samples<'_>, count: usize) -> Vec<Word> {
     let mut states = vec![Word::Whole; count];
     let Extents { channels, inputs, times } = samples.extents();

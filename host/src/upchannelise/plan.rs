@@ -333,7 +333,6 @@ impl Upchanneliser {
         Ok(spectra)
     }
 
-    /// The samples of a feed.
     fn samples<'a>(&self, feed: Feed<'a>) -> Result<Samples<'a>> {
         let Shape { inputs, channels, encoding, .. } = self.shape;
         let row = self.shape.time_bytes();

@@ -363,7 +363,6 @@ impl<'a> Lower<'a> {
         Ok(reg)
     }
 
-    /// An address operand in `space`.
     pub fn address(&mut self, operand: &Operand, space: Space) -> Lowered<Address> {
         let (base, offset) = match operand {
             Operand::Address { base, offset } => (base.as_deref(), *offset),

@@ -144,7 +144,6 @@ impl Knowledge {
         self.block
     }
 
-    /// The time of a warp.
     pub fn time(&self, clocks: &Clocks, warp: usize) -> Time {
         let clock = clocks.view(warp)[warp];
         let side = &self.sides[warp];

@@ -18,7 +18,6 @@ use crate::{
     },
 };
 
-/// Samples of one call.
 struct CallSamples {
     bytes: Vec<u8>,
     /// Gate of each time.

@@ -203,7 +203,6 @@ trait Run: fmt::Display {
     /// Samples that it is fed.
     fn samples(&self) -> usize;
 
-    /// Runs it.
     fn run(&self, place: &PlanDevice) -> Result<Done>;
 
     /// The difference between an outcome and what the plain loops give; none without plain loops.

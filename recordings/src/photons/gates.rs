@@ -80,7 +80,6 @@ pub(super) fn place(places: &mut [ChannelUse], channels: &[usize], gates: usize)
     Ok(())
 }
 
-/// Names of the sensors of channels.
 pub(super) fn sensor_names(channels: impl Iterator<Item = String>, gates: &[Gate]) -> Vec<String> {
     let nanoseconds = |seconds: f64| (seconds * 1e12).round() / 1e3;
     let names = |channel: String| {

@@ -87,7 +87,6 @@ impl Photons {
         })
     }
 
-    /// Names of the sensors.
     pub fn sensor_names(&self) -> Vec<String> {
         sensor_names(self.channels.iter().map(usize::to_string), &self.gates)
     }

@@ -110,7 +110,6 @@ impl Photons {
         Windows::whole(&stretches, self.dwell, self.instants)
     }
 
-    /// Names of the sensors.
     pub fn sensor_names(&self) -> Vec<String> {
         let names = self.channels.iter().map(|&channel| channel_name(channel));
         sensor_names(names, &self.gates)

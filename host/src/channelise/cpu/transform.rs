@@ -369,7 +369,6 @@ unsafe fn turning<V: Vector>(turns: &[[u64; 2]; MAX_LANES], frequency: i64) -> C
     }
 }
 
-/// One number.
 #[derive(Clone, Copy)]
 struct Number(f32);
 

@@ -64,7 +64,6 @@ pub(super) struct CudaGpu {
     ordinal: u32,
     name: String,
     facts: Facts,
-    /// The PTX of the kernels.
     ptx: Kernels,
     context: Context,
     default_stream: CudaStream,
