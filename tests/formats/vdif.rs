@@ -11,7 +11,12 @@ use corrust::{
 use num_complex::Complex;
 use proptest::prelude::*;
 
-use crate::support::files::write;
+use crate::support::files::write_as;
+
+/// Writes files in a fresh folder. Few or cut frames are known as VDIF by their names alone.
+fn write(files: &[Vec<u8>]) -> (tempfile::TempDir, Vec<PathBuf>) {
+    write_as("vdif", files)
+}
 
 /// The code of a component of a sample.
 fn code(thread: usize, channel: usize, time: usize, part: usize, bits: usize) -> u32 {
@@ -464,7 +469,7 @@ fn bad_recordings_get_one_sentence() {
     check(good.clone(), rate(f64::NAN), "rate of NaN Hz");
     let tn = Options { raw_layout: Some(RawLayout::Tn), ..any };
     check(good.clone(), tn, "is read as nt, not tn");
-    check(b"nothing of the kind, whatever the name".to_vec(), any, "scan.0000.bin");
+    check(b"nothing of the kind, whatever the name".to_vec(), any, "scan.0000.vdif");
 
     let text = refusal(&[good.clone(), b"\x93NUMPY".to_vec()], any);
     assert!(text.contains("NumPy after VDIF"), "{text}");

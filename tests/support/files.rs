@@ -16,9 +16,14 @@ pub fn files_in(folder: &Path) -> Vec<String> {
 
 /// Writes files in a fresh folder, `scan.0000.bin` and so on.
 pub fn write(files: &[Vec<u8>]) -> (tempfile::TempDir, Vec<PathBuf>) {
+    write_as("bin", files)
+}
+
+/// Writes files in a fresh folder, their names with this ending.
+pub fn write_as(ending: &str, files: &[Vec<u8>]) -> (tempfile::TempDir, Vec<PathBuf>) {
     let folder = tempfile::tempdir().unwrap();
     let paths = files.iter().enumerate().map(|(index, bytes)| {
-        let path = folder.path().join(format!("scan.{index:04}.bin"));
+        let path = folder.path().join(format!("scan.{index:04}.{ending}"));
         fs::write(&path, bytes).unwrap();
         path
     });
