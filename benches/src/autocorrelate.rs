@@ -8,13 +8,13 @@ use std::{collections::BTreeMap, rc::Rc};
 use corrust_host::{
     Autocorrelator, Device, Layout, Result,
     autocorrelate::{Builder, Kernel, Sums},
-    device::{DeviceSlice, LockedBytes, Stream},
+    device::{DeviceSlice, Stream},
     samples::{Element, Samples},
 };
 
 use crate::{
     case::{Bound, Case, Clock, Place, Subject, Work, kernels},
-    data::{Ring, locked},
+    data::{Ring, SampleMemory, locked},
 };
 
 /// Groups of bins.
@@ -107,8 +107,8 @@ impl Case for Counts {
         let expected = Rc::new(plan.snapshot()?);
 
         let source = match &place.gpu {
-            Some(gpu) => Source::Device(Rc::new(Ring::new(gpu, &counts)?)),
-            None => Source::Host(counts.clone()),
+            Some(gpu) => SampleMemory::Device(Rc::new(Ring::new(gpu, &counts)?)),
+            None => SampleMemory::Host(counts.clone()),
         };
         let mut subjects = Vec::new();
         // Plans do not say which kernel they choose: `auto` is a kernel of its own.
@@ -129,13 +129,15 @@ impl Case for Counts {
             && self.instants > PACKETS[1]
         {
             let named = self.kernels.first().copied().unwrap_or(Kernel::Auto);
-            let locked = Source::Locked(Rc::new(locked(gpu, &counts)?));
-            for (what, source) in [("from host", Source::Host(counts)), ("page-locked", locked)] {
+            let locked = SampleMemory::Locked(Rc::new(locked(gpu, &counts)?));
+            for (what, source) in
+                [("from host", SampleMemory::Host(counts)), ("page-locked", locked)]
+            {
                 subjects.push(self.subject(builder(named), named, what, source, &expected)?);
             }
         } else if place.gpu.is_some() {
             for (kernel, make) in [Kernel::Auto, Kernel::BinGroups].map(|k| (k, builder(k))) {
-                let source = Source::Host(counts.clone());
+                let source = SampleMemory::Host(counts.clone());
                 subjects.push(self.subject(make, kernel, "from host", source, &expected)?);
             }
         }
@@ -163,7 +165,7 @@ impl Counts {
         builder: Builder,
         kernel: Kernel,
         what: &'static str,
-        source: Source,
+        source: SampleMemory,
         expected: &Rc<Sums>,
     ) -> Result<Subject> {
         let counts = (self.sensors * self.instants) as f64;
@@ -180,8 +182,8 @@ impl Counts {
             auto: kernel == Kernel::Auto,
             what,
             clock: match source {
-                Source::Device(_) => Clock::Device,
-                Source::Host(_) | Source::Locked(_) => Clock::Host,
+                SampleMemory::Device(_) => Clock::Device,
+                SampleMemory::Host(_) | SampleMemory::Locked(_) => Clock::Host,
             },
             sustain: what == "kernel"
                 && self.instants > PACKETS[1]
@@ -201,19 +203,10 @@ impl Counts {
     }
 }
 
-/// Memory of the counts.
-#[derive(Clone)]
-enum Source {
-    Device(Rc<Ring>),
-    Host(Rc<Vec<u8>>),
-    /// In page-locked memory.
-    Locked(Rc<LockedBytes>),
-}
-
 struct Counting {
     plan: Autocorrelator,
     builder: Builder,
-    source: Source,
+    source: SampleMemory,
     instants: usize,
     expected: Rc<Sums>,
 }
@@ -221,7 +214,7 @@ struct Counting {
 impl Work for Counting {
     fn run(&mut self) -> Result<()> {
         match &self.source {
-            Source::Device(ring) => {
+            SampleMemory::Device(ring) => {
                 let sensors = self.plan.shape().sensors;
                 let bytes = sensors * self.instants;
                 // SAFETY: the ring holds the counts as long as the plan.
@@ -229,11 +222,11 @@ impl Work for Counting {
                 let counts = Samples::new(slice, Element::Count, Layout::Tcn, 1, sensors)?;
                 self.plan.accumulate(counts)
             }
-            Source::Host(counts) => {
+            SampleMemory::Host(counts) => {
                 self.plan.accumulate(&counts[..])?;
                 self.plan.wait()
             }
-            Source::Locked(counts) => {
+            SampleMemory::Locked(counts) => {
                 self.plan.accumulate(&**counts)?;
                 self.plan.wait()
             }

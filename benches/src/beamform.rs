@@ -21,7 +21,6 @@ use crate::{
 
 /// The instrument's frequency channels.
 const CHANNELS: usize = 16;
-/// Its polarisations.
 const POLARISATIONS: usize = 2;
 /// Times that are compared with the CPU's, at either end of a block.
 const CHECKED: usize = 64;
@@ -172,19 +171,19 @@ impl Case for Size {
         };
         for (_, plan) in kernels(Kernel::ALL, Kernel::Auto, &self.kernels, build)? {
             let source = match (&place.gpu, &memory) {
-                (Some(gpu), Some(rings)) => Source::Device {
+                (Some(gpu), Some(rings)) => BeamformerMemory::Device {
                     rings: rings.clone(),
                     samples: Buffer::new(gpu, self.beams * plan.shape().streams() * self.times)?,
                 },
-                _ => Source::Host(voltages.clone()),
+                _ => BeamformerMemory::Host(voltages.clone()),
             };
             subjects.push(self.subject(plan, auto_kernel, "kernel", source, &expected));
         }
         if let Some(gpu) = place.gpu.as_ref().filter(|_| self.tile.is_none()) {
             let locked = locked(gpu, &voltages)?;
-            let source = Source::Host(voltages);
+            let source = BeamformerMemory::Host(voltages);
             subjects.push(self.subject(auto, auto_kernel, "from host", source, &expected));
-            let (plan, source) = (build(Kernel::Auto)?, Source::Locked(locked));
+            let (plan, source) = (build(Kernel::Auto)?, BeamformerMemory::Locked(locked));
             subjects.push(self.subject(plan, auto_kernel, "page-locked", source, &expected));
         }
         Ok(subjects)
@@ -203,7 +202,6 @@ impl Size {
         }
     }
 
-    /// Encoding of weights.
     fn weights(&self) -> Encoding {
         let int4 = self.tile.as_ref().is_some_and(|tile| tile.int4);
         if int4 { Encoding::Ci4 } else { Encoding::Ci8 }
@@ -245,7 +243,7 @@ impl Size {
         plan: Beamformer,
         auto: Kernel,
         what: &'static str,
-        source: Source,
+        source: BeamformerMemory,
         expected: &Rc<[u8]>,
     ) -> Subject {
         let shape = *plan.shape();
@@ -263,8 +261,8 @@ impl Size {
             kernel: name,
             what,
             clock: match source {
-                Source::Device { .. } => Clock::Device,
-                Source::Host(_) | Source::Locked(_) => Clock::Host,
+                BeamformerMemory::Device { .. } => Clock::Device,
+                BeamformerMemory::Host(_) | BeamformerMemory::Locked(_) => Clock::Host,
             },
             sustain: what == "kernel" && (plan.kernel() == auto || !self.kernels.is_empty()),
             useful_operations: operations,
@@ -284,7 +282,7 @@ impl Size {
 }
 
 /// Memory of the voltages.
-enum Source {
+enum BeamformerMemory {
     /// In rings, voltages and samples; the run that is checked leaves its samples in `samples`.
     Device { rings: Rc<(Ring, Ring)>, samples: Buffer },
     /// In ordinary memory.
@@ -295,7 +293,7 @@ enum Source {
 
 struct Beamforming {
     plan: Beamformer,
-    source: Source,
+    source: BeamformerMemory,
     times: usize,
     checked: [std::ops::Range<usize>; 2],
     expected: Rc<[u8]>,
@@ -322,26 +320,30 @@ impl Beamforming {
 impl Work for Beamforming {
     fn run(&mut self) -> Result<()> {
         match &self.source {
-            Source::Device { rings, .. } => {
+            BeamformerMemory::Device { rings, .. } => {
                 let (from, to) = (rings.0.next(), rings.1.next());
                 // SAFETY: places of the rings are as long as the shape asks for.
                 let to = unsafe { DeviceSliceMut::from_raw(to, self.samples(), Stream::default()) };
                 let voltages = self.on_device(from)?;
                 self.plan.beamform_device(voltages, to)
             }
-            Source::Host(voltages) => self.plan.beamform_into(&voltages[..], &mut self.beams),
-            Source::Locked(voltages) => self.plan.beamform_into(voltages, &mut self.beams),
+            BeamformerMemory::Host(voltages) => {
+                self.plan.beamform_into(&voltages[..], &mut self.beams)
+            }
+            BeamformerMemory::Locked(voltages) => {
+                self.plan.beamform_into(voltages, &mut self.beams)
+            }
         }
     }
 
     fn check(&mut self) -> Result<bool> {
         let mut downloaded = Vec::new();
         let voltages = match &self.source {
-            Source::Device { rings, .. } => Some(self.on_device(rings.0.next())?),
+            BeamformerMemory::Device { rings, .. } => Some(self.on_device(rings.0.next())?),
             _ => None,
         };
         let found = match (&mut self.source, voltages) {
-            (Source::Device { samples, .. }, Some(voltages)) => {
+            (BeamformerMemory::Device { samples, .. }, Some(voltages)) => {
                 self.plan.beamform_device(voltages, samples.slice_mut::<u8>())?;
                 downloaded.resize(samples.bytes(), 0);
                 samples.download(Stream::default(), &mut downloaded)?;

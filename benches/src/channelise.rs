@@ -128,9 +128,9 @@ impl Case for Size {
             let source = match (&place.gpu, &memory) {
                 (Some(gpu), Some(rings)) => {
                     let spectra = Buffer::new(gpu, size)?;
-                    Source::Device { rings: rings.clone(), spectra, gpu: gpu.clone() }
+                    ChanneliserMemory::Device { rings: rings.clone(), spectra, gpu: gpu.clone() }
                 }
-                _ => Source::Host(bytes.clone()),
+                _ => ChanneliserMemory::Host(bytes.clone()),
             };
             subjects.push(Subject {
                 auto: name == auto,
@@ -182,16 +182,16 @@ impl Size {
         let whole = fx::Whole::default();
         let sources = match (&place.gpu, memory) {
             (Some(gpu), Some(rings)) => {
-                let locked = fx::Source::Locked(Rc::new(locked(gpu, bytes)?));
-                vec![("FX", fx::Source::Device(rings)), ("FX page-locked", locked)]
+                let locked = fx::FxMemory::Locked(Rc::new(locked(gpu, bytes)?));
+                vec![("FX", fx::FxMemory::Device(rings)), ("FX page-locked", locked)]
             }
-            _ => vec![("FX", fx::Source::Host(bytes.clone()))],
+            _ => vec![("FX", fx::FxMemory::Host(bytes.clone()))],
         };
         let moved = (bytes.len() + self.visibilities()) as f64;
         let subjects = sources.into_iter().map(|(what, source)| {
-            let on_device = matches!(source, fx::Source::Device(_));
+            let on_device = matches!(source, fx::FxMemory::Device(_));
             let mut bounds = vec![Bound::memory(moved)];
-            if matches!(source, fx::Source::Locked(_)) {
+            if matches!(source, fx::FxMemory::Locked(_)) {
                 bounds.push(Bound::upload(bytes.len() as f64));
             }
             let work = Fx::new(self, place, source, &expected, &whole)?;
@@ -213,7 +213,7 @@ impl Size {
 }
 
 /// Memory of the samples.
-enum Source {
+enum ChanneliserMemory {
     /// In rings, samples and spectra; the run that is checked leaves its spectra in `spectra`.
     Device { rings: Rc<(Ring, Ring)>, spectra: Buffer, gpu: Arc<dyn Gpu> },
     /// In ordinary memory.
@@ -222,7 +222,7 @@ enum Source {
 
 struct Channelising {
     plan: Channeliser,
-    source: Source,
+    source: ChanneliserMemory,
     size: Size,
     expected: Rc<[u8]>,
     /// Spectra of the last run from host memory.
@@ -249,11 +249,11 @@ impl Channelising {
 impl Work for Channelising {
     fn run(&mut self) -> Result<()> {
         match &self.source {
-            Source::Device { rings, .. } => {
+            ChanneliserMemory::Device { rings, .. } => {
                 let (from, to) = (rings.0.next(), rings.1.next());
                 self.on_device(from, to)
             }
-            Source::Host(bytes) => {
+            ChanneliserMemory::Host(bytes) => {
                 self.plan.reset();
                 self.found = self.plan.channelise(self.size.raw(&bytes[..])?)?.bytes;
                 Ok(())
@@ -263,7 +263,7 @@ impl Work for Channelising {
 
     fn check(&mut self) -> Result<bool> {
         let part = self.expected.len() / 2;
-        if let Source::Device { rings, spectra, gpu } = &self.source {
+        if let ChanneliserMemory::Device { rings, spectra, gpu } = &self.source {
             let (from, to, last) = (rings.0.next(), spectra.address(), spectra.bytes() - part);
             let gpu = gpu.clone();
             self.on_device(from, to)?;

@@ -1,6 +1,6 @@
 //! Random data, and where it lies.
 
-use std::{cell::Cell, sync::Arc};
+use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use crate::model::Model;
 use corrust_host::{
@@ -96,6 +96,14 @@ pub fn gaussian(encoding: Encoding, samples: usize) -> Vec<u8> {
             random_bytes(words * encoding.bytes())
         }
     }
+}
+
+#[derive(Clone)]
+pub(crate) enum SampleMemory {
+    Device(Rc<Ring>),
+    Host(Rc<Vec<u8>>),
+    /// In page-locked memory.
+    Locked(Rc<LockedBytes>),
 }
 
 /// Copies of the same bytes in device memory, used in rotation: enough copies that each has left the L2 cache

@@ -20,7 +20,7 @@ use crate::{
 const PIECE_BYTES: usize = 128 << 20;
 
 /// Memory of the raw samples.
-pub(crate) enum Source {
+pub(crate) enum FxMemory {
     Device(Rc<(Ring, Ring)>),
     /// In page-locked memory.
     Locked(Rc<LockedBytes>),
@@ -34,7 +34,7 @@ pub(crate) type Whole = Rc<RefCell<Option<Visibilities>>>;
 pub(crate) struct Fx {
     f: Channeliser,
     x: Correlator,
-    source: Source,
+    source: FxMemory,
     size: Size,
     /// On a GPU: room for the spectra of a piece.
     room: Option<Buffer>,
@@ -49,7 +49,7 @@ impl Fx {
     pub(crate) fn new(
         size: &Size,
         place: &Place,
-        source: Source,
+        source: FxMemory,
         expected: &Rc<Visibilities>,
         whole: &Whole,
     ) -> Result<Self> {
@@ -91,11 +91,11 @@ impl Fx {
         self.x.reset();
         let of_time = self.size.inputs * self.size.encoding.bits();
         let at_once = match self.source {
-            Source::Device(_) => times,
+            FxMemory::Device(_) => times,
             _ => (8 * PIECE_BYTES / of_time / self.size.residues()).max(1) * self.size.residues(),
         };
         let address = match &self.source {
-            Source::Device(rings) => rings.0.next(),
+            FxMemory::Device(rings) => rings.0.next(),
             _ => 0,
         };
         for first in (0..times).step_by(at_once) {
@@ -103,11 +103,11 @@ impl Fx {
             let bytes = self.size.bytes();
             let memory = match &self.source {
                 // SAFETY: a place of the ring holds them.
-                Source::Device(_) => Memory::Device(unsafe {
+                FxMemory::Device(_) => Memory::Device(unsafe {
                     DeviceSlice::from_raw(address, bytes, Stream::default())
                 }),
-                Source::Locked(locked) => Memory::Host(locked),
-                Source::Host(bytes) => Memory::Host(bytes),
+                FxMemory::Locked(locked) => Memory::Host(locked),
+                FxMemory::Host(bytes) => Memory::Host(bytes),
             };
             let samples = self.size.raw(memory)?.times(range);
             match &mut self.room {
@@ -119,7 +119,7 @@ impl Fx {
             }
         }
         match self.source {
-            Source::Device(_) => Ok(()),
+            FxMemory::Device(_) => Ok(()),
             _ => self.x.wait(),
         }
     }

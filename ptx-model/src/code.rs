@@ -324,7 +324,7 @@ fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-fn take(bytes: &mut &[u8]) -> Option<u64> {
+fn take_number(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = bytes.split_first()?;
@@ -343,7 +343,7 @@ fn put_text(bytes: &mut Vec<u8>, text: &str) {
 }
 
 fn take_text(bytes: &mut &[u8]) -> Option<String> {
-    let length = take(bytes)? as usize;
+    let length = take_number(bytes)? as usize;
     let (text, rest) = bytes.split_at_checked(length)?;
     *bytes = rest;
     String::from_utf8(text.to_vec()).ok()
@@ -396,19 +396,20 @@ pub fn undigest(packed: &[u8]) -> Option<BTreeMap<String, Code>> {
     let bytes = decompress_to_vec(packed).ok()?;
     let bytes = &mut bytes.as_slice();
     let mut kernels = BTreeMap::new();
-    for _ in 0..take(bytes)? {
+    for _ in 0..take_number(bytes)? {
         let name = take_text(bytes)?;
-        let mut number = || take(bytes).map(|n| n as u32);
+        let mut number = || take_number(bytes).map(|n| n as u32);
         let (registers, spilled, shared) = (number()?, number()?, number()?);
-        let operations = (0..take(bytes)?).map(|_| take_text(bytes)).collect::<Option<Vec<_>>>()?;
-        let count = take(bytes)? as usize;
-        let names = (0..count).map(|_| take(bytes)).collect::<Option<Vec<_>>>()?;
+        let operations =
+            (0..take_number(bytes)?).map(|_| take_text(bytes)).collect::<Option<Vec<_>>>()?;
+        let count = take_number(bytes)? as usize;
+        let names = (0..count).map(|_| take_number(bytes)).collect::<Option<Vec<_>>>()?;
         let (columns, rest) = bytes.split_at_checked(3 * count)?;
         *bytes = rest;
         let mut line = 0;
         let mut instructions = Vec::with_capacity(count);
         for (at, name) in names.into_iter().enumerate() {
-            line += unzigzag(take(bytes)?);
+            line += unzigzag(take_number(bytes)?);
             let [stall, boards, waits] = [0, 1, 2].map(|column| columns[column * count + at]);
             instructions.push(Instruction {
                 operation: u16::try_from(name)
@@ -423,9 +424,9 @@ pub fn undigest(packed: &[u8]) -> Option<BTreeMap<String, Code>> {
                 target: None,
             });
         }
-        for _ in 0..take(bytes)? {
-            let at = take(bytes)? as usize;
-            instructions.get_mut(at)?.target = Some(take(bytes)? as u32);
+        for _ in 0..take_number(bytes)? {
+            let at = take_number(bytes)? as usize;
+            instructions.get_mut(at)?.target = Some(take_number(bytes)? as u32);
         }
         kernels.insert(name, Code { registers, spilled, shared, operations, instructions });
     }

@@ -42,7 +42,7 @@ pub struct Program {
     pub name: String,
     pub insts: Vec<Inst>,
     /// Statement of each instruction.
-    pub sources: Vec<Source>,
+    pub sources: Vec<SourceLine>,
     pub narrow: u32,
     pub wide: u32,
     pub predicates: u32,
@@ -137,7 +137,7 @@ pub struct Parameter {
 
 /// The PTX statement behind an instruction.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct SourceLine {
     pub line: u32,
     /// File and line of the source that the PTX was made of, as `.loc` tells.
     pub origin: Option<String>,
@@ -218,7 +218,6 @@ pub struct Ordering {
     pub release: bool,
 }
 
-/// One instruction.
 #[derive(Debug)]
 pub struct Inst {
     pub op: Op,

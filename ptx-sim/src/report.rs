@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::error::brief;
-use crate::program::{Class, Source};
+use crate::program::{Class, SourceLine};
 
 /// Counts of one PTX statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -91,7 +91,12 @@ pub struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(kernel: &str, blocks: u64, sources: &[Source], counts: &[Counts]) -> Self {
+    pub(crate) fn new(
+        kernel: &str,
+        blocks: u64,
+        sources: &[SourceLine],
+        counts: &[Counts],
+    ) -> Self {
         let mut sites: Vec<Site> = sources
             .iter()
             .zip(counts)
@@ -205,7 +210,6 @@ impl Report {
 /// Statements that the text lists of each kind of waste; the JSON has all.
 const WORST: usize = 10;
 
-/// `done / ideal` as a factor.
 fn factor(done: u64, ideal: u64) -> f64 {
     if ideal == 0 { 1.0 } else { done as f64 / ideal as f64 }
 }

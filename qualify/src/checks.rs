@@ -8,7 +8,7 @@ use std::{
 use corrust_host::{Devices, Error, Result};
 
 use crate::{
-    plans::{Done, Place, Plan, Scale, System},
+    plans::{Done, Plan, PlanDevice, Scale, System},
     requirements::{Finding, Verdict},
 };
 
@@ -33,8 +33,8 @@ impl Subject {
         Self { devices, scale: if is_gpu { Scale::LARGE } else { Scale::SMALL } }
     }
 
-    fn place(&self) -> Place {
-        Place::Devices(self.devices.clone())
+    fn place(&self) -> PlanDevice {
+        PlanDevice::Devices(self.devices.clone())
     }
 }
 
@@ -72,7 +72,7 @@ pub fn kernels(
                     refused = error.to_string();
                     continue;
                 }
-                Err(error) => match plan.run(&Place::Cpu) {
+                Err(error) => match plan.run(&PlanDevice::Cpu) {
                     // No device takes such samples.
                     Err(expected) if expected.to_string() == error.to_string() => continue,
                     _ => return Ok(difference(&plan, seed, kernel, &error.to_string())),
@@ -90,7 +90,7 @@ pub fn kernels(
                         false => Err("a second run gave other bits".to_owned()),
                     }
                 }
-                None => match plan.run(&Place::Cpu)?.outcome == done.outcome {
+                None => match plan.run(&PlanDevice::Cpu)?.outcome == done.outcome {
                     true => Ok(()),
                     false => Err("not the bits of the CPU".to_owned()),
                 },
@@ -162,8 +162,8 @@ pub fn random_plans(
 ///
 /// # Errors
 /// The difference.
-pub fn compare(plan: &Plan, place: &Place) -> Result<String, String> {
-    match (plan.run(&Place::Cpu), plan.run(place)) {
+pub fn compare(plan: &Plan, place: &PlanDevice) -> Result<String, String> {
+    match (plan.run(&PlanDevice::Cpu), plan.run(place)) {
         (Ok(expected), Ok(found)) if expected.outcome == found.outcome => Ok(found.kernel),
         (Ok(_), Ok(found)) => Err(format!("{}: not the bits of the CPU", found.kernel)),
         (Err(expected), Err(found)) if expected.to_string() == found.to_string() => {

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use command::{done, refused};
 use num_complex::Complex;
 
-use crate::support::{command, witness};
+use crate::support::{command, files::guppi_header, witness};
 
 const ARRAY: &str = r#"{
     "first_channel": 1400e6, "channel_width": -0.5e6,
@@ -476,9 +476,7 @@ fn complete_guppi(cards: &[(&str, &str)]) -> Vec<u8> {
         ];
         let kept = said.iter().filter(|card| cards.iter().all(|other| other.0 != card.0));
         let cards = kept.chain(cards.iter().filter(|card| !card.1.is_empty()));
-        let cards = cards.map(|(name, value)| format!("{name:8}= {value:>20}"));
-        let cards = cards.chain(["END".to_owned()]).map(|card| format!("{card:80}"));
-        let mut block = cards.collect::<String>().into_bytes();
+        let mut block = guppi_header(&cards.copied().collect::<Vec<_>>());
         block.extend((0..160).map(|at| (at * 7 + 3) as u8));
         block
     };

@@ -7,7 +7,7 @@ use ndarray::{Array2, Array3};
 
 use command::{corrust, done, refused};
 
-use crate::support::command;
+use crate::support::{command, files::guppi_header};
 
 const INPUTS: usize = 4;
 const TIMES: usize = 60_000;
@@ -118,9 +118,7 @@ fn guppi(folder: &Path, lost: Lost) -> Vec<u8> {
             ("PKTIDX", first.to_string()),
             ("TBIN", "1e-6".to_owned()),
         ];
-        let cards = cards.iter().map(|(name, value)| format!("{name:8}= {value:>20}"));
-        let cards = cards.chain(["END".to_owned()]).map(|card| format!("{card:80}"));
-        let mut bytes = cards.collect::<String>().into_bytes();
+        let mut bytes = guppi_header(&cards);
         for channel in 0..2 {
             for time in first..first + BLOCK {
                 for polarisation in 0..2 {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use command::{corrust, done};
 
-use crate::support::command;
+use crate::support::{command, files::guppi_header};
 
 /// What `info --json` says.
 fn info(folder: &Path, arguments: &str) -> Value {
@@ -51,9 +51,7 @@ fn guppi(places: &[usize], more: &[(&str, &str)]) -> Vec<u8> {
             ("STT_SMJD", "43200"),
             ("TELESCOP", "'example'"),
         ];
-        let cards = cards.iter().chain(more).map(|(name, value)| format!("{name:8}= {value:>20}"));
-        let cards = cards.chain(["END".to_owned()]).map(|card| format!("{card:80}"));
-        let mut block: Vec<u8> = cards.collect::<String>().into_bytes();
+        let mut block = guppi_header(&[&cards[..], more].concat());
         // [channel][time][polarisation][2]
         block.extend((0..128).map(|at| at as u8));
         block

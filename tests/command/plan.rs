@@ -90,7 +90,6 @@ fn planned(folder: &Path, f_engine: bool, arguments: &str) -> String {
     done(&format!("corrust plan --record {} {arguments}", path.display()))
 }
 
-/// The cells of a row.
 fn cells(row: &str) -> Vec<&str> {
     row.trim().trim_matches('|').split('|').map(str::trim).collect()
 }

@@ -17,6 +17,7 @@ use ndarray::{Array1, Array4};
 
 use crate::support::{
     command::{corrust, refused},
+    files::files_in,
     oracle::autocorrelate as counted,
     oracle::correlate as oracle,
 };
@@ -34,15 +35,6 @@ fn done(folder: &Path, arguments: &str) -> (String, String) {
 fn texts(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     (text(&output.stdout), text(&output.stderr))
-}
-
-fn files_in(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
 }
 
 /// The samples of a recording, for the oracle.
@@ -273,13 +265,13 @@ fn simulated_recordings_need_no_encoding() {
         let beside = folder.path().join("rec.npy.json");
         assert_eq!(beside.exists(), encoding.starts_with("ci4"), "{encoding}");
         let layout = if beside.exists() { String::new() } else { format!("--layout {layout}") };
-        done(folder.path(), &format!("correlate rec.npy -o told.npy {layout} --device cpu"));
-        let told = fs::read(folder.path().join("told.npy")).unwrap();
+        done(folder.path(), &format!("correlate rec.npy -o described.npy {layout} --device cpu"));
+        let described = fs::read(folder.path().join("described.npy")).unwrap();
         let _ = fs::remove_file(beside);
         let given = format!("--encoding {encoding} {layout}");
         let given = if encoding == "ci4-offset" { format!("{given} --layout cnt") } else { given };
         done(folder.path(), &format!("correlate rec.npy -o given.npy {given} --device cpu"));
-        assert!(told == fs::read(folder.path().join("given.npy")).unwrap(), "{encoding}");
+        assert!(described == fs::read(folder.path().join("given.npy")).unwrap(), "{encoding}");
     }
     done(folder.path(), "simulate -o rec.npy --inputs 1 --channels 1 --times 4 --encoding ci4");
     let output = corrust(

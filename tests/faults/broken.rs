@@ -197,15 +197,15 @@ fn uvh5_on_a_full_disk_gets_one_sentence() {
 fn too_many_open_files_are_said_to_be() {
     let folder = inputs();
     let folder = folder.path();
-    let mut told = 0;
+    let mut refused = 0;
     for limit in 3..30 {
         let output = limited(folder, COMMANDS[0].0, libc::RLIMIT_NOFILE, limit);
         let said = text(&output);
         let _ = fs::remove_file(folder.join("v.npy"));
         assert!(!said.contains("uncategorized"), "{limit}: {said}");
-        told += u32::from(said.contains("v.npy: cannot write: Too many open files"));
+        refused += u32::from(said.contains("v.npy: cannot write: Too many open files"));
     }
-    assert!(told > 0);
+    assert!(refused > 0);
 }
 
 #[test]

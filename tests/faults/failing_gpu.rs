@@ -16,10 +16,10 @@ use crate::support::lazy_gpu;
 
 /// Makes every call fail in turn, and all after it or that one alone, of what `work` does with a GPU; without a
 /// fault it gives what it does elsewhere.
-fn every_call_fails<T: PartialEq>(name: &str, work: impl Fn(Place) -> Result<T>) {
-    let expected = work(Place::Cpu).unwrap();
+fn every_call_fails<T: PartialEq>(name: &str, work: impl Fn(PlanDevice) -> Result<T>) {
+    let expected = work(PlanDevice::Cpu).unwrap();
     let whole = Arc::new(LazyGpu::failing(0, u64::MAX, true));
-    assert!(work(Place::Gpu(whole.clone())).unwrap() == expected, "{name}");
+    assert!(work(PlanDevice::Gpu(whole.clone())).unwrap() == expected, "{name}");
     let calls = u64::MAX - whole.calls_left();
     assert!(calls > 8, "{name}: {calls} calls");
     assert_eq!(whole.alive(), 0, "{name}: memory stays reserved");
@@ -27,7 +27,7 @@ fn every_call_fails<T: PartialEq>(name: &str, work: impl Fn(Place) -> Result<T>)
     for once in [false, true] {
         for call in 0..calls {
             let gpu = Arc::new(LazyGpu::failing(call, call, once));
-            match work(Place::Gpu(gpu.clone())) {
+            match work(PlanDevice::Gpu(gpu.clone())) {
                 // Some waits come too late to change anything: what was computed is right then.
                 Ok(found) => assert!(found == expected, "{name}: wrong after call {call}"),
                 Err(error) => {
@@ -43,15 +43,15 @@ fn every_call_fails<T: PartialEq>(name: &str, work: impl Fn(Place) -> Result<T>)
     println!("{name}: {calls} calls, each failed twice: {failed} errors");
     assert!(failed > calls, "{name}: {failed} of {calls} calls, twice, failed");
     // Nothing is left that would disturb another plan.
-    assert!(work(Place::Cpu).unwrap() == expected, "{name}");
+    assert!(work(PlanDevice::Cpu).unwrap() == expected, "{name}");
 }
 
-enum Place {
+enum PlanDevice {
     Cpu,
     Gpu(Arc<LazyGpu>),
 }
 
-impl Place {
+impl PlanDevice {
     /// Result of a call, after which nothing of the caller's is in use any more, whether it failed or not.
     fn after<T>(&self, result: Result<T>) -> Result<T> {
         if let Self::Gpu(gpu) = self {
@@ -65,8 +65,8 @@ impl Place {
 macro_rules! at {
     ($place:expr, $builder:expr) => {
         match &$place {
-            Place::Cpu => $builder.device(Device::Cpu),
-            Place::Gpu(gpu) => $builder.gpu(gpu.clone()),
+            PlanDevice::Cpu => $builder.device(Device::Cpu),
+            PlanDevice::Gpu(gpu) => $builder.gpu(gpu.clone()),
         }
     };
 }

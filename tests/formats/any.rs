@@ -11,6 +11,8 @@ use corrust::{
 use num_complex::Complex;
 use proptest::{prelude::*, test_runner::TestRunner};
 
+use crate::support::files::guppi_header;
+
 const ARRAY: &str = r#"{"telescope": "example",
     "location": {"latitude": -30.7, "longitude": 21.4, "altitude": 1050},
     "antennas": [{"name": "a", "number": 3, "position": [0, 0, 0]}, {"position": [30, 0, 0]}],
@@ -135,9 +137,7 @@ fn guppi(bits: u32, direct: bool) -> Vec<u8> {
             ("STT_SMJD", "43200".to_owned()),
             ("DIRECTIO", u32::from(direct).to_string()),
         ];
-        let cards = cards.iter().map(|(name, value)| format!("{name:8}= {value:>20}"));
-        let cards = cards.chain(["END".to_owned()]).map(|card| format!("{card:80}"));
-        let mut bytes = cards.collect::<String>().into_bytes();
+        let mut bytes = guppi_header(&cards);
         if direct {
             bytes.resize(bytes.len().next_multiple_of(512), b' ');
         }

@@ -1,7 +1,7 @@
 //! GUPPI RAW files: every arrangement of antennas, polarisations, overlap, padding and gaps is read
 //! as the same samples, and files that are not what they should be get one sentence.
 
-use std::{fs, ops::Range, path::PathBuf};
+use std::ops::Range;
 
 use corrust::{
     Encoding, Layout,
@@ -10,6 +10,8 @@ use corrust::{
     samples::Missing,
 };
 use proptest::prelude::*;
+
+use crate::support::files::write;
 
 /// The value of one byte of a sample.
 fn byte(antenna: usize, channel: usize, polarisation: usize, time: usize, part: usize) -> u8 {
@@ -214,21 +216,6 @@ fn setups() -> impl Strategy<Value = Setup> {
         )
 }
 
-/// Writes files in a fresh folder.
-fn write(files: &[Vec<u8>]) -> (tempfile::TempDir, Vec<PathBuf>) {
-    let folder = tempfile::tempdir().unwrap();
-    let paths = files
-        .iter()
-        .enumerate()
-        .map(|(index, bytes)| {
-            let path = folder.path().join(format!("scan.{index:04}.raw"));
-            fs::write(&path, bytes).unwrap();
-            path
-        })
-        .collect();
-    (folder, paths)
-}
-
 proptest! {
     /// However a recording is arranged, cut and read, each time comes out once, and times that no
     /// block has are zero and missing.
@@ -410,7 +397,7 @@ fn blocks_of_one_recording_agree() {
     let any = Options::default();
     let other = Setup { channels: 4, ..setup.clone() };
     let text = refusal(&[setup.block(0), other.block(1)], any);
-    assert!(text.contains("scan.0001.raw: 1 antennas, 4 channels"), "{text}");
+    assert!(text.contains("scan.0001.bin: 1 antennas, 4 channels"), "{text}");
     assert!(text.contains("expected 1 antennas, 3 channels, 2 polarisations"), "{text}");
 
     // One that goes back in time.

@@ -1,6 +1,6 @@
 //! Cards of headers that change what samples mean are obeyed or refused.
 
-use std::{fs, path::PathBuf};
+use std::fs;
 
 use corrust::{
     Encoding, Layout,
@@ -9,19 +9,10 @@ use corrust::{
     samples::{Missing, RawEncoding},
 };
 
-use crate::support::witness;
-
-/// Writes files in a fresh folder.
-fn write(files: &[Vec<u8>]) -> (tempfile::TempDir, Vec<PathBuf>) {
-    let folder = tempfile::tempdir().unwrap();
-    let paths = files.iter().enumerate().map(|(index, bytes)| {
-        let path = folder.path().join(format!("scan.{index:04}.bin"));
-        fs::write(&path, bytes).unwrap();
-        path
-    });
-    let paths = paths.collect();
-    (folder, paths)
-}
+use crate::support::{
+    files::{guppi_header, write},
+    witness,
+};
 
 /// All samples of a recording, read `cut` times at once, and the missing ones.
 fn all<S>(mut recording: Box<dyn Recording<S>>, cut: usize) -> (Vec<u8>, Vec<Missing>) {
@@ -275,9 +266,7 @@ fn guppi(
         all.retain(|card| card.0 != name);
         all.push((name, value));
     }
-    let cards = all.iter().map(|(name, value)| format!("{name:8}= {value:>20}"));
-    let cards = cards.chain(["END".to_owned()]).map(|card| format!("{card:80}"));
-    [cards.collect::<String>().as_bytes(), data].concat()
+    [&guppi_header(&all)[..], data].concat()
 }
 
 #[test]

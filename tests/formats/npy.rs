@@ -14,6 +14,8 @@ use corrust::{
 };
 use proptest::prelude::*;
 
+use crate::support::files::files_in;
+
 /// A byte that depends on where it stands.
 fn byte(channel: usize, input: usize, time: usize, byte: usize) -> u8 {
     (channel * 89 + input * 53 + time * 17 + byte * 131 + (time >> 8) * 7) as u8
@@ -100,15 +102,6 @@ fn refusal(bytes: &[u8], options: Options) -> String {
     assert!(text.contains("rec.npy"), "{text:?} names the file");
     assert!(!text.contains('\n'), "{text:?} is one sentence");
     text
-}
-
-fn files_in(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
 }
 
 proptest! {

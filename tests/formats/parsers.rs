@@ -83,12 +83,12 @@ fn file(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
 }
 
 /// Source of recordings: a file, or a pipe for every time that it is opened.
-enum Source<'a> {
+enum FileOrPipe<'a> {
     File { _folder: tempfile::TempDir, path: PathBuf },
     Pipe(&'a [u8]),
 }
 
-impl Source<'_> {
+impl FileOrPipe<'_> {
     /// Opens it by `open`.
     fn with<T>(&self, open: impl Fn(&Path) -> T) -> T {
         match self {
@@ -117,7 +117,7 @@ fn through_pipe<T>(_: &[u8], _: impl Fn(&Path) -> T) -> T {
 }
 
 /// The options and the source that the last bytes choose, of those before them.
-fn chosen(bytes: &[u8]) -> Option<(Options, Source<'_>)> {
+fn chosen(bytes: &[u8]) -> Option<(Options, FileOrPipe<'_>)> {
     let (bytes, &[flags, kind, number]) = bytes.split_last_chunk::<CHOICES>()?;
     let flag = |bit: u8| flags >> bit & 1 == 1;
     let options = Options {
@@ -132,10 +132,10 @@ fn chosen(bytes: &[u8]) -> Option<(Options, Source<'_>)> {
         near: flag(5).then(|| format::moment("2014-06-13").expect("a moment")),
     };
     let source = if flag(6) && bytes.len() <= PIPE {
-        Source::Pipe(bytes)
+        FileOrPipe::Pipe(bytes)
     } else {
         let (_folder, path) = file("scan", bytes);
-        Source::File { _folder, path }
+        FileOrPipe::File { _folder, path }
     };
     Some((options, source))
 }
@@ -342,7 +342,7 @@ fn spead(bytes: &[u8]) {
     let mut window = live::Window::new(geometry.clone(), 0, spent, pass);
     let mut assembler = Assembler::new(geometry.heap_bytes(), 4 * geometry.heap_bytes());
     let mut sources = Sources::default();
-    let look = || {
+    let read_all = || {
         for chunk in passed.try_iter().filter_map(|passed| passed.chunk) {
             chunk.view(&geometry, &chunk.missing(&geometry));
             // After the window's end no receiver takes it.
@@ -358,11 +358,11 @@ fn spead(bytes: &[u8]) {
             }
             Err(fault) => drop(fault.to_string()),
         }
-        look();
+        read_all();
     }
     assembler.clear(|heap| window.take(heap));
     window.flush(false);
-    look();
+    read_all();
 }
 
 /// Description beside an array of words of bits.

@@ -67,7 +67,6 @@ pub fn read(counts: Counts, step: usize) -> Result<Vec<u16>, corrust::Error> {
     Ok(all)
 }
 
-/// Time of a record.
 pub fn time(record: &Record) -> u64 {
     match *record {
         Record::Photon(_, time, _) | Record::Marker(_, time) | Record::Sync(time) => time,

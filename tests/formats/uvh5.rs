@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use command::{done, refused};
 
-use crate::support::{command, witness};
+use crate::support::{command, files::files_in, witness};
 
 /// An array of `antennas` antennas on a rough circle.
 fn array(antennas: usize) -> Value {
@@ -52,14 +52,6 @@ fn numbered(shape: &Shape, dump: i64) -> Visibilities {
         }
     }
     Visibilities::Integer(sums)
-}
-
-fn files_in(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 fn uvdata(python: &Path, arguments: &[&str]) -> String {

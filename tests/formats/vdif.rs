@@ -11,6 +11,13 @@ use corrust::{
 use num_complex::Complex;
 use proptest::prelude::*;
 
+use crate::support::files::write_as;
+
+/// Writes files in a fresh folder. Few or cut frames are known as VDIF by their names alone.
+fn write(files: &[Vec<u8>]) -> (tempfile::TempDir, Vec<PathBuf>) {
+    write_as("vdif", files)
+}
+
 /// The code of a component of a sample.
 fn code(thread: usize, channel: usize, time: usize, part: usize, bits: usize) -> u32 {
     let mut hash = (thread * 7919 + channel * 104_729 + time * 31 + part * 17 + 5) as u32;
@@ -152,21 +159,6 @@ fn setups() -> impl Strategy<Value = Setup> {
                 }
             },
         )
-}
-
-/// Writes files in a fresh folder.
-fn write(files: &[Vec<u8>]) -> (tempfile::TempDir, Vec<PathBuf>) {
-    let folder = tempfile::tempdir().unwrap();
-    let paths = files
-        .iter()
-        .enumerate()
-        .map(|(index, bytes)| {
-            let path = folder.path().join(format!("scan.{index:04}.vdif"));
-            fs::write(&path, bytes).unwrap();
-            path
-        })
-        .collect();
-    (folder, paths)
 }
 
 fn options(setup: &Setup) -> Options {

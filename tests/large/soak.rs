@@ -14,7 +14,7 @@ use std::{
 use corrust::{Correlator, Device, Devices};
 use corrust_qualify::{
     checks::compare,
-    plans::{Place, Plan, Scale},
+    plans::{Plan, PlanDevice, Scale},
 };
 
 use crate::support::{device, lazy_gpu};
@@ -42,9 +42,9 @@ impl fmt::Display for Made {
     }
 }
 
-/// Random plans from the seed that was asked for, until the time is over: each by `look`, which says by which kernel
+/// Random plans from the seed that was asked for, until the time is over: each by `check`, which says by which kernel
 /// it was made if it was compared.
-fn soak(name: &str, scale: Scale, look: impl Fn(u64, &Plan) -> Result<Option<String>, String>) {
+fn soak(name: &str, scale: Scale, check: impl Fn(u64, &Plan) -> Result<Option<String>, String>) {
     let time = Duration::from_secs(setting("CORRUST_SOAK", 10));
     let first: u64 = setting("CORRUST_SOAK_SEED", 1);
     let (start, mut made) = (Instant::now(), Made::default());
@@ -53,7 +53,7 @@ fn soak(name: &str, scale: Scale, look: impl Fn(u64, &Plan) -> Result<Option<Str
             break;
         }
         let plan = Plan::any(seed, scale);
-        match look(seed, &plan) {
+        match check(seed, &plan) {
             Ok(Some(kernel)) => {
                 *made.plans.entry(kernel).or_default() += 1;
                 made.samples += plan.samples() as f64;
@@ -78,7 +78,7 @@ fn random_plans_give_what_the_cpu_gives() {
         true => Scale::SMALL,
         false => Scale::LARGE,
     };
-    let place = Place::Devices(devices);
+    let place = PlanDevice::Devices(devices);
     soak(&name, scale, |_, plan| compare(plan, &place).map(Some));
 }
 
@@ -86,7 +86,7 @@ fn random_plans_give_what_the_cpu_gives() {
 fn streams_in_any_order_give_what_the_cpu_gives() {
     soak("a GPU in any order", Scale::SMALL, |seed, plan| {
         let gpu = Arc::new(lazy_gpu::LazyGpu::new(seed));
-        compare(plan, &Place::Gpu(gpu)).map(Some)
+        compare(plan, &PlanDevice::Gpu(gpu)).map(Some)
     });
 }
 
@@ -96,8 +96,9 @@ fn random_plans_on_the_cpu_give_what_the_oracles_give() {
         if !plan.is_judged() {
             return Ok(None);
         }
-        let done =
-            plan.run(&Place::Devices(Device::Cpu.into())).map_err(|error| error.to_string())?;
+        let done = plan
+            .run(&PlanDevice::Devices(Device::Cpu.into()))
+            .map_err(|error| error.to_string())?;
         match plan.judge(&done.outcome) {
             Some(Ok(())) => Ok(Some(done.kernel)),
             Some(Err(what)) => Err(format!("{}: {what}", done.kernel)),

@@ -49,7 +49,6 @@ struct Net {
     geometry: Geometry,
     receiver: Option<Receiver>,
     watch: Watch,
-    /// Addresses of its sockets.
     to: Vec<SocketAddr>,
     /// A socket for each F-engine.
     from: Vec<UdpSocket>,
@@ -719,7 +718,7 @@ fn chunks_of_a_lost_gpu_say_so() {
     for (number, heap) in heaps.into_iter().enumerate() {
         if number == half {
             net.settle();
-            lazy.lose();
+            lazy.fail_all();
         }
         for packet in net.packets(heap, number as u64, &net.payload(heap, 0), 1400) {
             net.send(heap.1, &packet);

@@ -176,7 +176,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    fn look(&mut self, passed: &Passed<Chunk>) {
+    fn compare(&mut self, passed: &Passed<Chunk>) {
         let Some(chunk) = &passed.chunk else { return };
         let Geometry { fengs, polarisations, channels, heap_times, .. } = GEOMETRY;
         let missing = chunk.missing(&GEOMETRY);
@@ -294,7 +294,7 @@ fn a_hundred_million_packets_give_no_wrong_sum() {
         loop {
             match passed.recv_timeout(Duration::from_millis(50)) {
                 Ok(passed) => {
-                    judge.look(&passed);
+                    judge.compare(&passed);
                     if shared.done.load(Ordering::Relaxed) > slots / 4 {
                         quarter.get_or_insert_with(resident);
                     }

@@ -227,9 +227,9 @@ fn of_sockets(metrics: &str) -> Vec<u64> {
 
 /// Fates of heaps and faults of packets, as metrics tell them.
 fn fates(metrics: &str) -> Vec<String> {
-    let told = ["corrust_heaps_total{", "corrust_bad_packets_total{", "corrust_feng_"];
+    let names = ["corrust_heaps_total{", "corrust_bad_packets_total{", "corrust_feng_"];
     let of = |name| metrics.lines().filter(move |line| line.starts_with(name)).map(str::to_owned);
-    told.into_iter().flat_map(of).collect()
+    names.into_iter().flat_map(of).collect()
 }
 
 /// Files of dumps, by name.

@@ -12,13 +12,13 @@ use super::{
 
 /// A kernel and the devices on which it computes.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct KernelOnDevices {
     pub name: &'static str,
     pub devices: &'static str,
     pub kernel: Kernel,
 }
 
-impl Place {
+impl KernelOnDevices {
     pub fn devices(&self) -> Devices {
         self.devices.parse().expect("a list of devices")
     }

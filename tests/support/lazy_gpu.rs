@@ -116,7 +116,7 @@ impl LazyGpu {
     }
 
     /// Makes all calls fail from now on.
-    pub fn lose(&self) {
+    pub fn fail_all(&self) {
         self.state().faults = Faults { left: 0, once: false };
     }
 

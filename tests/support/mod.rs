@@ -9,6 +9,7 @@ pub mod changes;
 pub mod command;
 pub mod conflicts;
 pub mod device;
+pub mod files;
 pub mod harp;
 pub mod lazy_gpu;
 pub mod ptu;

@@ -2,7 +2,6 @@
 
 use std::{fs, path::Path};
 
-/// A record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A photon: channel, units of time (T2) or pulses (T3) since the start, units since the pulse.

@@ -79,13 +79,13 @@ fn sums_are_those_of_plain_loops_wherever_the_stream_is_cut() {
             assert_eq!(plan.kernel(), Kernel::TensorCores, "as there are many pairs");
             let mut counts = &stream.counts[..];
             // Shorter than the longest lag, a look at nothing new, then long blocks.
-            for (block, look) in
+            for (block, is_read) in
                 [(1, false), (2, true), (0, true), (1, false), (20, true), (97, false)]
             {
                 let part;
                 (part, counts) = counts.split_at(block * sensors);
                 plan.accumulate(part).unwrap();
-                if look {
+                if is_read {
                     let seen = stream.counts.len() - counts.len();
                     let counts = stream.counts[..seen].to_vec();
                     judge(&Stream { sensors, counts }, &mut plan);
@@ -183,11 +183,11 @@ fn many_lags_of_one_group_are_exact() {
             let mut plan = builder.clone().device(devices.clone()).build().unwrap();
             assert_eq!(plan.kernel(), Kernel::TensorCores, "as there are many lags");
             let mut from = 0;
-            for (to, look) in
+            for (to, is_read) in
                 [(1, true), (lags - 1, false), (lags, true), (lags + 1, true), (3 * most, true)]
             {
                 plan.accumulate(&stream.counts[from * sensors..to * sensors]).unwrap();
-                if look {
+                if is_read {
                     judge_rows(&part(&stream, to), &mut plan, &each(sensors));
                 }
                 from = to;

@@ -645,7 +645,6 @@ fn wide_case(shape: (usize, usize, usize, usize, usize), voltages: Encoding, see
     Wide { shifts, ..case }
 }
 
-/// The bytes of numbers.
 fn wide_bytes_of(numbers: &[(f64, f64)], encoding: Encoding) -> Vec<u8> {
     let pair = |&(re, im): &(f64, f64)| match encoding {
         Encoding::Ci4 => {

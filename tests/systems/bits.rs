@@ -2,7 +2,7 @@
 //!
 //! A backend that is not there is skipped, saying so, as in `conformance`.
 
-use backend::{Place, compare};
+use backend::{KernelOnDevices, compare};
 use corrust::{
     Correlator, Devices, Encoding, Layout,
     correlate::{DROP, Dump, Kernel, Visibilities, baselines},
@@ -27,7 +27,7 @@ const STEP: usize = STEP_BYTES as usize / BYTES;
 /// A backend, and samples of one bit or two.
 #[derive(Clone, Copy)]
 struct Backend {
-    place: Place,
+    place: KernelOnDevices,
     encoding: Encoding,
 }
 
@@ -371,10 +371,10 @@ fn long(backend: Backend) {
 macro_rules! bits {
     ($name:ident, $devices:literal, $kernel:ident $encoding:ident: $($test:ident)*) => {
         mod $name {
-            use super::{Backend, Encoding, Kernel, Place};
+            use super::{Backend, Encoding, Kernel, KernelOnDevices};
 
             const BACKEND: Backend = Backend {
-                place: Place {
+                place: KernelOnDevices {
                     name: stringify!($name),
                     devices: $devices,
                     kernel: Kernel::$kernel,

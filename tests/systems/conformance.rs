@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use backend::{Place, compare};
+use backend::{KernelOnDevices, compare};
 use corrust::{
     Correlator, Encoding, Layout,
     correlate::{DROP, Dump, Gates, Kernel, Visibilities, baselines},
@@ -28,7 +28,7 @@ use crate::support::{backend, oracle::correlate as oracle, tier};
 /// A backend, and what to test it with. Sizes and encodings follow from the kernel's declaration.
 #[derive(Clone, Copy)]
 struct Backend {
-    place: Place,
+    place: KernelOnDevices,
     /// Numbers of times at which 32-bit sums would overflow.
     long_times: &'static [usize],
 }
@@ -95,9 +95,9 @@ impl Backend {
     /// Numbers of inputs: 1, 2, 3, and around the edges of tiles.
     fn inputs(&self) -> Vec<usize> {
         match self.place {
-            Place { devices: "cpu", .. } => CPU_INPUTS.to_vec(),
-            Place { kernel: Kernel::Few, .. } => FEW_INPUTS.to_vec(),
-            Place { kernel, .. } => {
+            KernelOnDevices { devices: "cpu", .. } => CPU_INPUTS.to_vec(),
+            KernelOnDevices { kernel: Kernel::Few, .. } => FEW_INPUTS.to_vec(),
+            KernelOnDevices { kernel, .. } => {
                 let tiles = tiles(kernel);
                 assert!(!tiles.is_empty(), "{kernel} has no row in gpu/src/abi/correlate.rs");
                 let edges = tiles.iter().flat_map(|&(rows, columns)| {
@@ -116,9 +116,9 @@ impl Backend {
     /// Numbers of times: 1, odd, and around the edges of stages and of what is summed at once.
     fn times(&self) -> &'static [usize] {
         match self.place {
-            Place { devices: "cpu", .. } => CPU_TIMES,
-            Place { kernel: Kernel::Few, .. } => FEW_TIMES,
-            Place { kernel, .. } if has_fields(kernel) => PACKED_TIMES,
+            KernelOnDevices { devices: "cpu", .. } => CPU_TIMES,
+            KernelOnDevices { kernel: Kernel::Few, .. } => FEW_TIMES,
+            KernelOnDevices { kernel, .. } if has_fields(kernel) => PACKED_TIMES,
             _ => GPU_TIMES,
         }
     }
@@ -140,19 +140,19 @@ impl Backend {
     }
 
     const fn on(self, devices: &'static str) -> Self {
-        Self { place: Place { devices, ..self.place }, ..self }
+        Self { place: KernelOnDevices { devices, ..self.place }, ..self }
     }
 
     const fn cuda(name: &'static str, kernel: Kernel) -> Self {
-        Self { place: Place { name, devices: "cuda", kernel }, long_times: LONG_TIMES }
+        Self { place: KernelOnDevices { name, devices: "cuda", kernel }, long_times: LONG_TIMES }
     }
 
     const fn sim(name: &'static str, kernel: Kernel) -> Self {
-        Self { place: Place { name, devices: "sim", kernel }, long_times: &[65537] }
+        Self { place: KernelOnDevices { name, devices: "sim", kernel }, long_times: &[65537] }
     }
 
     const fn cpu(name: &'static str, kernel: Kernel) -> Self {
-        Self { place: Place { name, devices: "cpu", kernel }, long_times: LONG_TIMES }
+        Self { place: KernelOnDevices { name, devices: "cpu", kernel }, long_times: LONG_TIMES }
     }
 
     /// Whether the backend is there; says why if not.
@@ -742,7 +742,7 @@ fn packed_words(name: &'static str) {
             (_, 2) => Kernel::PackedComplex2,
             _ => Kernel::PackedComplex1,
         };
-        let place = Place { name, devices: name, kernel };
+        let place = KernelOnDevices { name, devices: name, kernel };
         // One off the tiles, the words, and the times after which fields are split.
         for (inputs, channels, times) in [
             (1, 1, 1),

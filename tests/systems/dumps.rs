@@ -229,14 +229,14 @@ fn a_dump_has_its_own_memory_and_the_plan_may_be_too() {
 fn progress_goes_from_none_to_all() {
     let mut rng = StdRng::seed_from_u64(3);
     let held = Held::new(shape(Encoding::Ci8, Layout::Cnt), 100, vec![4..6, 10..40], &mut rng);
-    let mut told = Vec::new();
+    let mut reports = Vec::new();
     let dumps = Dumps::of(Reader::over(held.boxed(), 8), plan(held.shape(), 1, &[]))
         .integrate(30)
-        .progress(|progress| told.push(progress));
+        .progress(|progress| reports.push(progress));
     assert_eq!(dumps.count(), 3);
-    assert_eq!(told.first(), Some(&Progress { done: 0, times: 90 }));
-    assert_eq!(told.last(), Some(&Progress { done: 90, times: 90 }));
-    assert!(told.len() > 9 && told.is_sorted_by(|a, b| a.done < b.done), "{told:?}");
+    assert_eq!(reports.first(), Some(&Progress { done: 0, times: 90 }));
+    assert_eq!(reports.last(), Some(&Progress { done: 90, times: 90 }));
+    assert!(reports.len() > 9 && reports.is_sorted_by(|a, b| a.done < b.done), "{reports:?}");
 }
 
 #[test]

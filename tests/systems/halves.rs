@@ -3,7 +3,7 @@
 //! added to a sum, to some bits below its size: sums that stayed in them would be off by 3e-5 after 3000
 //! times and by 7e-4 after 100,000. The simulator truncates as they do.
 
-use backend::Place;
+use backend::KernelOnDevices;
 use corrust::{
     Encoding, Layout,
     correlate::{Kernel, baselines},
@@ -76,7 +76,7 @@ fn block(layout: Layout, times: usize) -> (Block, Sums) {
 
 /// Correlates `cnt` samples in one call, `tcn` ones in many, and compares.
 fn check(devices: &'static str, kernel: Kernel, times: &[usize]) {
-    let place = Place { name: devices, devices, kernel };
+    let place = KernelOnDevices { name: devices, devices, kernel };
     let cases = times.iter().flat_map(|&times| Layout::ALL.map(|layout| (layout, times)));
     for (layout, times) in cases {
         let (block, sums) = block(layout, times);

@@ -1,7 +1,7 @@
 //! Long integrations are exact where the 32-bit sums of a launch, or of several, hold no more: of samples whose
 //! products are the largest that there are, at that many times and at one more.
 
-use backend::Place;
+use backend::KernelOnDevices;
 use corrust::{
     Encoding, Layout,
     correlate::{Kernel, baselines},
@@ -31,7 +31,7 @@ fn bytes(encoding: Encoding, sample: [i64; 2]) -> Vec<u8> {
 
 /// Correlates so many times, cut at `cuts`.
 fn check(devices: &'static str, kernel: Kernel, encoding: Encoding, times: usize, cuts: &[usize]) {
-    let place = Place { name: devices, devices, kernel };
+    let place = KernelOnDevices { name: devices, devices, kernel };
     let samples = samples(encoding);
     let layout = Layout::Cnt;
     let bytes = samples.iter().flat_map(|&sample| bytes(encoding, sample).repeat(times)).collect();

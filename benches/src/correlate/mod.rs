@@ -13,11 +13,11 @@ use rayon::prelude::*;
 
 use self::{
     companions::Companions,
-    work::{ADDING, Correlating, Source, Sums, WHOLE, WHOLE_TIMES},
+    work::{ADDING, Correlating, Sums, WHOLE, WHOLE_TIMES},
 };
 use crate::{
     case::{Bound, Case, Clock, Place, Subject, is_simulated, kernels},
-    data::{Ring, gaussian, locked, random_bytes, random_halves},
+    data::{Ring, SampleMemory, gaussian, locked, random_bytes, random_halves},
 };
 
 mod companions;
@@ -213,7 +213,7 @@ impl Case for Correlation {
         let auto = self.builder(place, Layout::Cnt, Kernel::Auto).build()?.kernel();
         let build = |kernel| self.builder(place, Layout::Cnt, kernel).build();
         // Kernels of narrower values have samples of their own.
-        let mut data: BTreeMap<_, (Source, Rc<Visibilities>)> = BTreeMap::new();
+        let mut data: BTreeMap<_, (SampleMemory, Rc<Visibilities>)> = BTreeMap::new();
         for (kernel, plan) in kernels(Kernel::ALL, Kernel::Auto, &self.kernels, build)? {
             let (source, expected) = match data.entry(kernel.value_bits()) {
                 Entry::Occupied(known) => known.get().clone(),
@@ -278,10 +278,10 @@ impl Correlation {
         inputs * encoding.planes() * channels * (times / encoding.times()) * encoding.bytes()
     }
 
-    fn placed(&self, place: &Place, samples: &Rc<Vec<u8>>) -> Result<Source> {
+    fn placed(&self, place: &Place, samples: &Rc<Vec<u8>>) -> Result<SampleMemory> {
         Ok(match &place.gpu {
-            Some(gpu) => Source::Device(Rc::new(Ring::new(gpu, samples)?)),
-            None => Source::Host(samples.clone()),
+            Some(gpu) => SampleMemory::Device(Rc::new(Ring::new(gpu, samples)?)),
+            None => SampleMemory::Host(samples.clone()),
         })
     }
 
@@ -291,7 +291,7 @@ impl Correlation {
         &self,
         place: &Place,
         (kernel, auto): (Kernel, Kernel),
-        (source, expected): &(Source, Rc<Visibilities>),
+        (source, expected): &(SampleMemory, Rc<Visibilities>),
     ) -> Result<[Subject; 3]> {
         let build = || self.builder(place, Layout::Cnt, kernel).build();
         let adding = self.subject(build()?, auto, ADDING, source.clone(), expected);
@@ -310,7 +310,7 @@ impl Correlation {
         &self,
         place: &Place,
         named: Kernel,
-        source: Source,
+        source: SampleMemory,
         samples: Rc<Vec<u8>>,
     ) -> Result<Vec<Subject>> {
         let build = || self.builder(place, Layout::Tcn, named).build();
@@ -318,8 +318,10 @@ impl Correlation {
         let expected = Rc::new(self.end_channels(place, &samples, Layout::Tcn)?);
         let mut subjects = vec![self.subject(build()?, auto, "from tcn", source, &expected)];
         if let Some(gpu) = place.gpu.as_ref().filter(|_| place.model.is_none()) {
-            let locked = Source::Locked(Rc::new(locked(gpu, &samples)?));
-            for (what, source) in [("from host", Source::Host(samples)), ("page-locked", locked)] {
+            let locked = SampleMemory::Locked(Rc::new(locked(gpu, &samples)?));
+            for (what, source) in
+                [("from host", SampleMemory::Host(samples)), ("page-locked", locked)]
+            {
                 subjects.push(self.subject(build()?, auto, what, source, &expected));
             }
         }
@@ -331,7 +333,7 @@ impl Correlation {
         plan: Correlator,
         auto: Kernel,
         what: &'static str,
-        source: Source,
+        source: SampleMemory,
         expected: &Rc<Visibilities>,
     ) -> Subject {
         let kernel = plan.kernel();
@@ -366,8 +368,8 @@ impl Correlation {
             kernel: name,
             what,
             clock: match source {
-                Source::Device(_) => Clock::Device,
-                Source::Host(_) | Source::Locked(_) => Clock::Host,
+                SampleMemory::Device(_) => Clock::Device,
+                SampleMemory::Host(_) | SampleMemory::Locked(_) => Clock::Host,
             },
             sustain: matches!(what, "kernel" | "gaussian")
                 && (kernel == auto || !self.kernels.is_empty()),

@@ -6,22 +6,13 @@ use bytemuck::Pod;
 use corrust_host::{
     Correlator, Result,
     correlate::{Shape, Visibilities, baselines},
-    device::{Buffer, DeviceSlice, Gpu, LockedBytes, Stream},
+    device::{Buffer, DeviceSlice, Gpu, Stream},
     samples::Samples,
 };
 use ndarray::{Array2, Axis};
 use num_complex::Complex;
 
-use crate::{case::Work, data::Ring};
-
-/// Memory of the samples.
-#[derive(Clone)]
-pub(super) enum Source {
-    Device(Rc<Ring>),
-    Host(Rc<Vec<u8>>),
-    /// In page-locked memory.
-    Locked(Rc<LockedBytes>),
-}
+use crate::{case::Work, data::SampleMemory};
 
 /// Runs that add to the sums of those before.
 pub(super) const ADDING: &str = "adding";
@@ -53,7 +44,7 @@ impl Sums {
 /// A correlation of the same samples, again and again.
 pub(super) struct Correlating {
     pub(super) plan: Correlator,
-    pub(super) source: Source,
+    pub(super) source: SampleMemory,
     pub(super) sums: Sums,
     pub(super) channels: usize,
     pub(super) times: usize,
@@ -90,7 +81,7 @@ impl Correlating {
     /// Adds the samples to the sums.
     fn feed(&mut self) -> Result<()> {
         match &self.source {
-            Source::Device(ring) => {
+            SampleMemory::Device(ring) => {
                 let shape = *self.plan.shape();
                 let Shape { channels, encoding, layout, .. } = shape;
                 let bytes = self.times / encoding.times() * shape.bytes_per_time();
@@ -99,11 +90,11 @@ impl Correlating {
                 let samples = Samples::new(slice, encoding, layout, channels, shape.inputs)?;
                 self.plan.accumulate(samples)
             }
-            Source::Host(samples) => {
+            SampleMemory::Host(samples) => {
                 self.plan.accumulate(&samples[..])?;
                 self.plan.wait()
             }
-            Source::Locked(samples) => {
+            SampleMemory::Locked(samples) => {
                 self.plan.accumulate(&**samples)?;
                 self.plan.wait()
             }

@@ -113,7 +113,7 @@ impl Cpu {
                         for (index, ((products, totals), (partial, cells))) in rows.enumerate() {
                             let mut row = Row { products, totals, partial, cells };
                             if shared {
-                                scratch.take(&turned, pairs[index], run);
+                                scratch.copy_runs(&turned, pairs[index], run);
                             } else {
                                 scratch.begin(index, run);
                             }
@@ -308,7 +308,7 @@ impl Scratch {
     }
 
     /// The runs of a row's sensors, from the counts of all sensors.
-    fn take(&mut self, turned: &[u8], pair: [u32; 2], run: usize) {
+    fn copy_runs(&mut self, turned: &[u8], pair: [u32; 2], run: usize) {
         for (to, sensor) in [&mut self.direct, &mut self.delayed].into_iter().zip(pair) {
             to.clear();
             to.extend_from_slice(&turned[sensor as usize * run..][..run]);

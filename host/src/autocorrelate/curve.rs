@@ -66,7 +66,7 @@ impl Sums {
             cells: &state.cells,
             head: &state.head,
         };
-        self.take(&numbers);
+        self.replace(&numbers);
         if state.wide {
             let points = self.points.len();
             let rows = state.pairs.len() / 4;
@@ -100,7 +100,7 @@ pub(super) struct Numbers<'a, V: Value> {
 
 impl<T: Amount> Sums<T> {
     /// Replaces the sums by those of a stream's numbers; their memory is used again.
-    pub(super) fn take<V: Value<Sum = T>>(&mut self, state: &Numbers<'_, V>) {
+    pub(super) fn replace<V: Value<Sum = T>>(&mut self, state: &Numbers<'_, V>) {
         let Numbers { shape, instants, .. } = *state;
         self.points.clear();
         self.points.extend(shape.curve());

@@ -411,7 +411,7 @@ impl Grams {
 
     /// Takes the sums over the `instants` instants since the last call: of products `[row][lag]`, and of the counts of each
     /// row's two sensors.
-    fn take(&mut self, instants: u64) -> Result<(Vec<u64>, Vec<[u64; 2]>)> {
+    fn dump_sums(&mut self, instants: u64) -> Result<(Vec<u64>, Vec<[u64; 2]>)> {
         self.correlator.dump_into(&mut self.dump)?;
         let sums = self.dump.visibilities.integer().expect("sums of integers");
         let (units, times) = (self.units.sensors.len(), instants as i64);
@@ -452,16 +452,16 @@ impl Grams {
         }
         // SAFETY: as above.
         unsafe { self.gpu.copy_rows(stream, last, stashed, &self.bytes(before))? };
-        Ok(self.take(before as u64)?.0)
+        Ok(self.dump_sums(before as u64)?.0)
     }
 
     /// Brings the state up to date.
-    fn look(&mut self) -> Result<()> {
+    fn update_state(&mut self) -> Result<()> {
         if self.instants == 0 {
             return Ok(());
         }
         let instants = std::mem::take(&mut self.instants);
-        let (products, totals) = self.take(instants)?;
+        let (products, totals) = self.dump_sums(instants)?;
         let sums = self.kept.iter_mut().zip(products);
         sums.for_each(|(sum, product)| *sum = sum.wrapping_add(product));
         let behind = self.behind()?;
@@ -509,13 +509,13 @@ impl Backend for Grams {
     }
 
     fn state_into(&mut self, state: &mut State) -> Result<()> {
-        self.look()?;
+        self.update_state()?;
         state.clone_from(&self.state);
         Ok(())
     }
 
     fn snapshot_device(&mut self, room: &SumsMut<'_>) -> Result<()> {
-        self.look()?;
+        self.update_state()?;
         let State { products, totals, .. } = &self.state;
         room.products.check(&self.gpu, "sums", products.len())?;
         let mut copies = vec![(room.products.read(), &products[..])];

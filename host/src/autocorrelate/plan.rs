@@ -35,7 +35,7 @@ use crate::{
     },
     tuning::{
         Tuning,
-        place::{Place, place_setters},
+        place::{PlanDevices, place_setters},
     },
 };
 
@@ -49,7 +49,7 @@ pub struct Builder {
     shape: Shape,
     pairs: Option<Vec<[u32; 2]>>,
     state: Option<State>,
-    place: Place<Kernel>,
+    place: PlanDevices<Kernel>,
 }
 
 impl Builder {
@@ -173,7 +173,7 @@ pub struct Autocorrelator {
     instants: u64,
     backend: Box<dyn Backend>,
     /// Device of the backend. One of its GPUs may have the stream's first counts in its memory.
-    place: Place<Kernel>,
+    place: PlanDevices<Kernel>,
     /// Rows, and most counts of a sensor, in bytes.
     pairs: Vec<[u32; 2]>,
     most_counts: u64,
@@ -207,12 +207,12 @@ impl Autocorrelator {
             shape: Shape { sensors, groups: 10, lags: 32, scheme: Scheme::BinGroups },
             pairs: None,
             state: None,
-            place: Place::default(),
+            place: PlanDevices::default(),
         }
     }
 
     /// Continues a stream somewhere.
-    fn at(mut state: State, place: &Place<Kernel>) -> Result<Self> {
+    fn at(mut state: State, place: &PlanDevices<Kernel>) -> Result<Self> {
         let (shape, bytes, wide, instants) =
             (state.shape(), state.shape, state.wide, state.instants);
         // The CPU computes shapes that no GPU does, where the choice is free.
@@ -222,7 +222,7 @@ impl Autocorrelator {
         let head = std::mem::take(&mut state.head);
         let (pairs, most_counts) = (state.pairs(), state.most_counts());
         let backend = backend(state, gpus.clone(), place.kernel, place.tuning.as_deref())?;
-        let place = Place { gpus, device: Device::Cpu.into(), ..place.clone() };
+        let place = PlanDevices { gpus, device: Device::Cpu.into(), ..place.clone() };
         Ok(Self {
             shape,
             bytes,
@@ -296,14 +296,14 @@ impl Autocorrelator {
     pub fn accumulate<'a>(&mut self, counts: impl Into<Feed<'a>>) -> Result<()> {
         match counts.into() {
             Feed::Bytes(counts, 2) => self.accumulate_wide(counts),
-            counts if !self.wide => self.take(counts),
+            counts if !self.wide => self.add_bytes(counts),
             Feed::Bytes(counts, 1) => {
                 self.shape.instants(counts.len())?;
                 let piece = (HEAD_BYTES / self.shape.sensors).max(1) * self.shape.sensors;
-                counts.chunks(piece).try_for_each(|counts| self.take_widened(counts))
+                counts.chunks(piece).try_for_each(|counts| self.add_widened(counts))
             }
             // Refused.
-            Feed::Bytes(counts, size) => self.take(Feed::Bytes(counts, size)),
+            Feed::Bytes(counts, size) => self.add_bytes(Feed::Bytes(counts, size)),
             Feed::Samples(counts) => {
                 let Extents { channels, inputs, times } = counts.extents();
                 if (counts.element(), channels, inputs) != (Element::Count, 1, self.shape.sensors) {
@@ -316,7 +316,7 @@ impl Autocorrelator {
                 let piece = (HEAD_BYTES / inputs).max(1);
                 for first in (0..times).step_by(piece) {
                     let counts = self.gathered(&counts.times(first..times.min(first + piece)))?;
-                    self.take_widened(&counts)?;
+                    self.add_widened(&counts)?;
                 }
                 Ok(())
             }
@@ -338,21 +338,21 @@ impl Autocorrelator {
                 *self = Self::at(state, &self.place)?;
                 break;
             }
-            self.take(Feed::Bytes(&bytes, 1))?;
+            self.add_bytes(Feed::Bytes(&bytes, 1))?;
             rest = after;
         }
         self.narrow = bytes;
-        self.take(Feed::Bytes(rest.as_flattened(), 1))
+        self.add_bytes(Feed::Bytes(rest.as_flattened(), 1))
     }
 
     /// Adds counts of one byte to a stream that has some of two.
-    fn take_widened(&mut self, counts: &[u8]) -> Result<()> {
+    fn add_widened(&mut self, counts: &[u8]) -> Result<()> {
         let wide: Vec<u8> = counts.iter().flat_map(|&count| [count, 0]).collect();
-        self.take(Feed::Bytes(&wide, 1))
+        self.add_bytes(Feed::Bytes(&wide, 1))
     }
 
     /// Adds bytes, digits of wide counts.
-    fn take(&mut self, counts: Feed<'_>) -> Result<()> {
+    fn add_bytes(&mut self, counts: Feed<'_>) -> Result<()> {
         let axes = (1, self.bytes.sensors);
         let instants = |bytes| self.bytes.instants(bytes);
         let counts = counts.samples(Element::Count, Layout::Tcn, axes, instants)?;

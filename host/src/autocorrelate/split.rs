@@ -18,13 +18,13 @@ pub(super) struct Split {
     shape: Shape,
     pairs: Vec<[u32; 2]>,
     instants: u64,
-    parts: Parts<Part>,
+    parts: Parts<RowPart>,
     /// The state on its way to one of the GPUs, whose memory the next one uses again.
     state: Option<State>,
 }
 
 /// Some of the rows.
-struct Part {
+struct RowPart {
     backend: Box<dyn Backend>,
     sensors: Range<usize>,
     /// The state as it was asked for last, whose memory is used again.
@@ -45,7 +45,7 @@ impl Split {
             let sensors = first as usize..last as usize + 1;
             let state = state.rows(rows, first, sensors.len());
             let room = State::new(state.shape, state.pairs.clone());
-            Ok(Part { backend: on(gpu, state)?, sensors, state: room })
+            Ok(RowPart { backend: on(gpu, state)?, sensors, state: room })
         })?;
         let State { shape, pairs, instants, .. } = state;
         Ok(Self { shape, pairs, instants, parts, state: None })

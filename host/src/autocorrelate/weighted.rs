@@ -197,7 +197,7 @@ impl Weighted {
         };
         let partial: Vec<f64> = self.halves.chunks(groups).flat_map(registers).collect();
         let mut sums = Sums::default();
-        sums.take(&Numbers {
+        sums.replace(&Numbers {
             shape: self.shape,
             instants: self.instants,
             pairs: &self.pairs,

@@ -56,7 +56,6 @@ pub(super) fn floats(
     clamp(rounded, output, to)
 }
 
-/// `2^-shift`.
 fn power_of_two(shift: u32) -> f32 {
     f32::from_bits((127 - shift) << 23)
 }

@@ -25,7 +25,7 @@ use crate::{
     samples::{feed::Feed, view::Samples},
     tuning::{
         Tuning,
-        place::{Place, place_setters},
+        place::{PlanDevices, place_setters},
     },
 };
 
@@ -40,7 +40,7 @@ pub struct Builder {
     weights: Option<Encoding>,
     rounding: Rounding,
     incoherent: bool,
-    place: Place<Kernel>,
+    place: PlanDevices<Kernel>,
 }
 
 impl Builder {
@@ -190,7 +190,7 @@ impl Beamformer {
             weights: None,
             rounding: Rounding::Nearest,
             incoherent: false,
-            place: Place::default(),
+            place: PlanDevices::default(),
         }
     }
 

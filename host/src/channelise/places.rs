@@ -81,7 +81,6 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// The place of a spectrum of an input.
     pub(super) fn place(&self, input: usize, spectrum: usize) -> Place {
         let start = (self.first + spectrum as u64) * self.hop as u64;
         let undelayed = Place { first: start as i64, phase: 0, slope: 0 };

@@ -27,7 +27,7 @@ use crate::{
         feed::Feed,
         raw::{RawEncoding, RawLayout, RawSamples},
     },
-    tuning::place::{Place, place_setters},
+    tuning::place::{PlanDevices, place_setters},
 };
 
 /// Settings of a channeliser; see [`Channeliser::builder`].
@@ -42,7 +42,7 @@ pub struct Builder {
     prototype: Vec<f64>,
     gains: Vec<Complex<f32>>,
     delays: Option<Delays>,
-    place: Place<Kernel>,
+    place: PlanDevices<Kernel>,
 }
 
 impl Builder {
@@ -357,7 +357,7 @@ impl Channeliser {
             prototype: Vec::new(),
             gains: Vec::new(),
             delays: None,
-            place: Place::default(),
+            place: PlanDevices::default(),
         }
     }
 
@@ -588,7 +588,6 @@ impl Channeliser {
         Ok(())
     }
 
-    /// The samples of a feed.
     fn block<'a>(&self, feed: Feed<'a, RawSamples<'a>>) -> Result<RawSamples<'a>> {
         let Shape { inputs, raw, raw_layout, .. } = self.shape;
         match feed {

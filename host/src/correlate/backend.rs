@@ -18,7 +18,7 @@ use crate::{
 pub(crate) struct Setup<'a> {
     pub(super) shape: &'a Shape,
     pub(super) kernel: Kernel,
-    /// What GPUs go by, instead of what [`Tuning::of`] says.
+    /// Override of [`Tuning::of`].
     pub(super) tuning: Option<&'a Tuning>,
     pub(super) gates: usize,
     /// One per input, or none at all.

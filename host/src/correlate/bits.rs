@@ -164,7 +164,7 @@ impl Bits {
         let backend = self.times()?;
         for first in part.clone().step_by(most) {
             let times = first * TIMES..held.min(part.end.min(first + most) * TIMES);
-            let piece = Piece::new(&samples.times(times.clone()), encoding, &gpus)?;
+            let piece = Unpacked::new(&samples.times(times.clone()), encoding, &gpus)?;
             backend.accumulate(&piece.view(), gates.map(|gates| gates.times(times)))?;
         }
         self.used = true;
@@ -255,7 +255,6 @@ impl Backend for Bits {
     }
 }
 
-/// State of each of `count` words.
 fn states(samples: &Samples<'_>, count: usize) -> Vec<Word> {
     let mut states = vec![Word::Whole; count];
     let Extents { channels, inputs, times } = samples.extents();
@@ -276,13 +275,13 @@ fn states(samples: &Samples<'_>, count: usize) -> Vec<Word> {
 }
 
 /// Words as `ci8` samples.
-struct Piece {
+struct Unpacked {
     bytes: Vec<u8>,
     extents: Extents,
     missing: Vec<Missing>,
 }
 
-impl Piece {
+impl Unpacked {
     /// Makes samples of the words of an encoding.
     fn new(samples: &Samples<'_>, encoding: Encoding, gpus: &[Arc<dyn Gpu>]) -> Result<Self> {
         let Extents { channels, inputs, times: held } = samples.extents();

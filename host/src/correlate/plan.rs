@@ -24,7 +24,7 @@ use crate::{
         extents::Memory, feed::Feed, missing::Missing, shape::Shape, time_blocks::TimeBlocks,
         view::Samples,
     },
-    tuning::place::{Place, place_setters},
+    tuning::place::{PlanDevices, place_setters},
 };
 
 /// Times that may be accumulated before a dump: beyond them a 64-bit sum of `ci8` products,
@@ -47,7 +47,7 @@ fn check_times(times: u64) -> Result<()> {
 #[must_use]
 pub struct Builder {
     shape: Shape,
-    place: Place<Kernel>,
+    place: PlanDevices<Kernel>,
     gates: usize,
     shifts: Vec<i64>,
 }
@@ -176,7 +176,7 @@ impl Correlator {
     pub fn builder(inputs: usize, channels: usize) -> Builder {
         Builder {
             shape: Shape { inputs, channels, encoding: Encoding::Ci8, layout: Layout::Tcn },
-            place: Place::default(),
+            place: PlanDevices::default(),
             gates: 1,
             shifts: Vec::new(),
         }

@@ -84,7 +84,6 @@ impl<'a> Packed<'a> {
         self.words.len() / (channels * inputs).max(1)
     }
 
-    /// Times of a word.
     pub(crate) fn times_of_word(&self) -> usize {
         (32 / self.bits) as usize
     }

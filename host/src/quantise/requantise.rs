@@ -325,7 +325,6 @@ pub(super) fn most(encoding: Encoding) -> Option<i32> {
     }
 }
 
-/// The code of an integer.
 fn code(integer: i32, encoding: Encoding) -> usize {
     match encoding {
         Encoding::Ci8 => (integer as u8).into(),

@@ -27,7 +27,7 @@ pub use self::{
     correlate::{Correlate, Correlation, Order, Range},
 };
 
-/// Names a file whose table all GPUs go by in place of those built in.
+/// Names a file whose table replaces the built-in ones for all GPUs.
 pub const TUNING_VARIABLE: &str = "CORRUST_TUNING";
 
 static NAMED: Named<Tuning> = Named::new(TUNING_VARIABLE, Tuning::read);

@@ -10,16 +10,16 @@ use crate::{
 
 /// Devices and kernel of a plan: the field `place` of every builder.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Place<Kernel> {
+pub(crate) struct PlanDevices<Kernel> {
     pub device: Devices,
     /// GPUs that are open already, instead of the device.
     pub gpus: Vec<Arc<dyn Gpu>>,
     pub kernel: Kernel,
-    /// What GPUs go by, instead of what [`Tuning::of`] says.
+    /// Override of [`Tuning::of`].
     pub tuning: Option<Arc<Tuning>>,
 }
 
-impl<Kernel> Place<Kernel> {
+impl<Kernel> PlanDevices<Kernel> {
     /// The GPUs, or none to compute on the CPU.
     pub fn open(&self) -> Result<Vec<Arc<dyn Gpu>>> {
         if self.gpus.is_empty() { self.device.open() } else { Ok(self.gpus.clone()) }

@@ -52,7 +52,7 @@ struct Bank {
 }
 
 /// Samples of some spectra, those kept before the block's.
-struct Source<'a> {
+struct Joined<'a> {
     kept: &'a [u8],
     block: &'a [u8],
     /// Bytes of a time.
@@ -61,7 +61,7 @@ struct Source<'a> {
     missing: &'a [u32],
 }
 
-impl Source<'_> {
+impl Joined<'_> {
     /// Samples of a time, counted from the first that was kept, `[f][i]`.
     fn time(&self, time: usize) -> &[u8] {
         let kept = self.kept.len() / self.pitch;
@@ -83,7 +83,7 @@ struct Scratch {
 
 /// Makes spectra from the first on of the lanes of the inputs from one on, to `[spectrum][f][u][i]`; adds to the counts of clipped
 /// samples.
-type Make = unsafe fn(&Bank, &Source<'_>, Range<usize>, &mut Scratch, &mut [u8], &mut [u64]);
+type Make = unsafe fn(&Bank, &Joined<'_>, Range<usize>, &mut Scratch, &mut [u8], &mut [u64]);
 
 impl Cpu {
     pub(super) fn new(
@@ -154,7 +154,7 @@ impl Cpu {
         let at_once = (count / (4 * rayon::current_num_threads())).clamp(1, SPECTRA);
         let make = |scratch: &mut Scratch, (index, to): (usize, &mut [u8])| {
             let first = index * at_once;
-            let source = Source {
+            let source = Joined {
                 kept: &self.kept,
                 block: bytes,
                 pitch,
@@ -226,7 +226,7 @@ fn by(kernel: Kernel) -> Option<Make> {
 #[target_feature(enable = "avx2,fma")]
 unsafe fn avx2(
     bank: &Bank,
-    source: &Source<'_>,
+    source: &Joined<'_>,
     range: Range<usize>,
     scratch: &mut Scratch,
     to: &mut [u8],
@@ -245,7 +245,7 @@ unsafe fn avx2(
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
 unsafe fn avx512(
     bank: &Bank,
-    source: &Source<'_>,
+    source: &Joined<'_>,
     range: Range<usize>,
     scratch: &mut Scratch,
     to: &mut [u8],
@@ -263,7 +263,7 @@ unsafe fn avx512(
 #[inline(always)]
 unsafe fn spectra<V: Vector>(
     bank: &Bank,
-    source: &Source<'_>,
+    source: &Joined<'_>,
     range: Range<usize>,
     scratch: &mut Scratch,
     to: &mut [u8],
@@ -303,7 +303,7 @@ impl Bank {
     #[inline(always)]
     fn decode(
         &self,
-        source: &Source<'_>,
+        source: &Joined<'_>,
         times: Range<usize>,
         (channel, input, count): (usize, usize, usize),
         lanes: usize,

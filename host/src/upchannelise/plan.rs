@@ -27,7 +27,7 @@ use crate::{
         missing::Missing,
         view::Samples,
     },
-    tuning::place::{Place, place_setters},
+    tuning::place::{PlanDevices, place_setters},
 };
 
 /// Bytes of samples that the CPU takes at a time, unless a spectrum is made of more.
@@ -42,7 +42,7 @@ pub struct Builder {
     weights: Vec<f64>,
     unit_noise: bool,
     gains: Vec<Complex<f32>>,
-    place: Place<Kernel>,
+    place: PlanDevices<Kernel>,
 }
 
 impl Builder {
@@ -198,7 +198,7 @@ impl Upchanneliser {
             weights: Vec::new(),
             unit_noise: false,
             gains: Vec::new(),
-            place: Place::default(),
+            place: PlanDevices::default(),
         }
     }
 
@@ -333,7 +333,6 @@ impl Upchanneliser {
         Ok(spectra)
     }
 
-    /// The samples of a feed.
     fn samples<'a>(&self, feed: Feed<'a>) -> Result<Samples<'a>> {
         let Shape { inputs, channels, encoding, .. } = self.shape;
         let row = self.shape.time_bytes();

@@ -68,7 +68,6 @@ impl Shape {
         self.row().saturating_mul(self.encoding.bytes())
     }
 
-    /// Bytes of a spectrum.
     pub(super) fn spectrum_bytes(&self) -> usize {
         self.row().saturating_mul(self.factor).saturating_mul(self.output.bytes())
     }

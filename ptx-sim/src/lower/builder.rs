@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::lanes::{Class, Reg};
 use crate::program;
-use crate::program::{Address, Constant, Guard, Inst, NOWHERE, Op, Program, Source, Special};
+use crate::program::{Address, Constant, Guard, Inst, NOWHERE, Op, Program, SourceLine, Special};
 use crate::syntax::ast::{Instruction, Operand, Space, Type, Unit, Variable};
 
 /// Result of a lowering step; the error is a message about the instruction at hand.
@@ -13,7 +13,7 @@ pub type Lowered<T = ()> = Result<T, String>;
 const MAX_FRAME: u64 = 512 * 1024;
 /// Place of a variable.
 #[derive(Debug, Clone, Copy)]
-pub enum Place {
+pub enum VariableAddress {
     /// Address known now, in its space.
     At(Space, u64),
     /// Module variable of global or const space, by index.
@@ -29,7 +29,7 @@ pub struct Scope {
     /// `%r<100>`: prefix, first slot, count.
     pub families: Vec<(String, Reg, u32)>,
     pub labels: HashMap<String, u32>,
-    pub variables: HashMap<String, Place>,
+    pub variables: HashMap<String, VariableAddress>,
     pub targets: HashMap<String, Vec<String>>,
 }
 
@@ -136,8 +136,8 @@ impl<'a> Lower<'a> {
     /// A variable of function scope. `.param` there passes arguments and lives in the local frame.
     pub fn variable(&mut self, variable: &Variable) -> Lowered {
         let place = match variable.space {
-            Space::Shared => Place::At(Space::Shared, self.lay_out_shared(variable)?),
-            _ => Place::At(Space::Local, place(&mut self.program.local_bytes, variable)?),
+            Space::Shared => VariableAddress::At(Space::Shared, self.lay_out_shared(variable)?),
+            _ => VariableAddress::At(Space::Local, place(&mut self.program.local_bytes, variable)?),
         };
         self.scope().variables.insert(variable.name.clone(), place);
         Ok(())
@@ -167,7 +167,7 @@ impl<'a> Lower<'a> {
         None
     }
 
-    pub fn find_variable(&mut self, name: &str) -> Lowered<Place> {
+    pub fn find_variable(&mut self, name: &str) -> Lowered<VariableAddress> {
         for scope in self.scopes.iter().rev() {
             if let Some(&place) = scope.variables.get(name) {
                 return Ok(place);
@@ -181,17 +181,17 @@ impl<'a> Lower<'a> {
         Ok(match variable.space {
             Space::Shared if variable.count == 0 => {
                 self.dynamic_align = self.dynamic_align.max(variable.align);
-                Place::Dynamic
+                VariableAddress::Dynamic
             }
             Space::Shared => match self.shared.get(name) {
-                Some(&at) => Place::At(Space::Shared, at),
+                Some(&at) => VariableAddress::At(Space::Shared, at),
                 None => {
                     let at = self.lay_out_shared(variable)?;
                     self.shared.insert(name.to_owned(), at);
-                    Place::At(Space::Shared, at)
+                    VariableAddress::At(Space::Shared, at)
                 }
             },
-            _ => Place::Module(index as u32),
+            _ => VariableAddress::Module(index as u32),
         })
     }
 
@@ -221,7 +221,7 @@ impl<'a> Lower<'a> {
                 opcode.push('.');
                 opcode.push_str(modifier);
             }
-            self.program.sources.push(Source {
+            self.program.sources.push(SourceLine {
                 line: inst.line,
                 origin: self.origin(inst),
                 text: inst.text.clone(),
@@ -334,9 +334,9 @@ impl<'a> Lower<'a> {
     pub fn address_constant(&mut self, name: &str, offset: i64, class: Class) -> Lowered<Reg> {
         let place = self.find_variable(name)?;
         let value = match place {
-            Place::At(_, at) => Constant::Bits(at.wrapping_add_signed(offset)),
-            Place::Module(index) => Constant::Variable { index, offset },
-            Place::Dynamic => Constant::Dynamic { offset },
+            VariableAddress::At(_, at) => Constant::Bits(at.wrapping_add_signed(offset)),
+            VariableAddress::Module(index) => Constant::Variable { index, offset },
+            VariableAddress::Dynamic => Constant::Dynamic { offset },
         };
         Ok(self.constant(class, value))
     }
@@ -363,7 +363,6 @@ impl<'a> Lower<'a> {
         Ok(reg)
     }
 
-    /// An address operand in `space`.
     pub fn address(&mut self, operand: &Operand, space: Space) -> Lowered<Address> {
         let (base, offset) = match operand {
             Operand::Address { base, offset } => (base.as_deref(), *offset),
@@ -383,16 +382,16 @@ impl<'a> Lower<'a> {
         let place = self.find_variable(name)?;
         match place {
             // `.param` variables of functions live in the local frame.
-            Place::At(actual, at) => Ok(Address {
+            VariableAddress::At(actual, at) => Ok(Address {
                 space: if space == Space::Param { actual } else { space },
                 base: None,
                 offset: (at as i64).wrapping_add(offset),
             }),
-            Place::Module(index) => {
+            VariableAddress::Module(index) => {
                 let reg = self.constant(Class::Wide, Constant::Variable { index, offset });
                 Ok(Address { space, base: Some(reg), offset: 0 })
             }
-            Place::Dynamic => {
+            VariableAddress::Dynamic => {
                 let reg = self.constant(Class::Wide, Constant::Dynamic { offset });
                 Ok(Address { space, base: Some(reg), offset: 0 })
             }

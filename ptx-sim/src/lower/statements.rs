@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::builder::{Lower, Lowered, Place, Scope};
+use super::builder::{Lower, Lowered, Scope, VariableAddress};
 use super::words::Words;
 use crate::cfg;
 use crate::error::Error;
@@ -55,7 +55,9 @@ impl Lower<'_> {
                 bytes,
                 align: param.align,
             });
-            scope.variables.insert(param.name.clone(), Place::At(Space::Param, u64::from(offset)));
+            scope
+                .variables
+                .insert(param.name.clone(), VariableAddress::At(Space::Param, u64::from(offset)));
             offset += bytes;
         }
         self.program.param_bytes = offset;

@@ -2,7 +2,7 @@
 
 use super::shadow::Kind;
 use super::shared::Remote;
-use super::state::Place;
+use super::state::SharedAddress;
 use super::team::Team;
 use super::warp::Warp;
 use crate::error::{FaultKind, Step, Stop};
@@ -190,8 +190,8 @@ impl Team<'_> {
                 for lane in lanes(mask) {
                     let actor = self.actor(warp, lane);
                     let address = match self.place(lane, at[lane])? {
-                        Place::Here(address) => address,
-                        Place::There { rank, address } => {
+                        SharedAddress::Here(address) => address,
+                        SharedAddress::There { rank, address } => {
                             let size = (total, total);
                             let from =
                                 self.reach(warp, lane, (rank, address), size, Remote::Read)?;
@@ -277,8 +277,8 @@ impl Team<'_> {
                     self.count_shared(at, mask, total);
                     for lane in lanes(mask) {
                         let address = match self.place(lane, at[lane])? {
-                            Place::Here(address) => address,
-                            Place::There { rank, address } => {
+                            SharedAddress::Here(address) => address,
+                            SharedAddress::There { rank, address } => {
                                 let size = (total, total);
                                 let to =
                                     self.reach(warp, lane, (rank, address), size, Remote::Write)?;
@@ -367,8 +367,8 @@ impl Team<'_> {
                     self.count_shared(at, mask, bytes);
                     for lane in lanes(mask) {
                         let address = match self.place(lane, at[lane])? {
-                            Place::Here(address) => address,
-                            Place::There { rank, address } => {
+                            SharedAddress::Here(address) => address,
+                            SharedAddress::There { rank, address } => {
                                 let size = (bytes, bytes);
                                 let to =
                                     self.reach(warp, lane, (rank, address), size, Remote::Atomic)?;

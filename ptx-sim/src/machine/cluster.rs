@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::order::{EVERY, View};
 use super::shared::{Actor, Remote};
-use super::state::{Cluster, Flow, Peer, Place, merge};
+use super::state::{Cluster, Flow, Peer, SharedAddress, merge};
 use super::team::Team;
 use super::warp::{State, Warp};
 use crate::error::{FaultKind, Step, Stop};
@@ -33,7 +33,7 @@ impl Team<'_> {
             let remote = team.clocks.remote();
             team.cluster.view[remote] = team.clocks.remote_clock(false);
             for view in &views {
-                team.knowledge.take(EVERY, 0, Scope::Cluster, Arc::clone(view));
+                team.knowledge.acquire(EVERY, 0, Scope::Cluster, Arc::clone(view));
             }
         }
         let met: Vec<_> = teams.iter().map(|team| team.cluster.view.clone()).collect();
@@ -92,13 +92,13 @@ impl Team<'_> {
     }
 
     /// Finds where an address of shared memory lies: in the block itself, or in another of its cluster.
-    pub fn place(&self, lane: usize, address: u64) -> Step<Place> {
+    pub fn place(&self, lane: usize, address: u64) -> Step<SharedAddress> {
         let Some(rank) = ((address >> CLUSTER_SHIFT) as usize).checked_sub(1) else {
-            return Ok(Place::Here(address));
+            return Ok(SharedAddress::Here(address));
         };
         let within = address & ((1 << CLUSTER_SHIFT) - 1);
         if rank == self.cluster.rank {
-            return Ok(Place::Here(within));
+            return Ok(SharedAddress::Here(within));
         }
         let refuse = |reason: String| {
             let message =
@@ -114,7 +114,7 @@ impl Team<'_> {
         if self.cluster.ended >> rank & 1 == 1 {
             return refuse(", which has ended".to_owned());
         }
-        Ok(Place::There { rank, address: within })
+        Ok(SharedAddress::There { rank, address: within })
     }
 
     /// Checks and notes an access to shared memory of another block. Returns where its bytes lie.

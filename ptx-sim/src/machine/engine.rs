@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::access::modify;
 use super::shadow::{COPY, Kind};
 use super::shared::Remote;
-use super::state::{Flow, MbarrierState, Place, Transfer, Work, merge};
+use super::state::{Flow, MbarrierState, SharedAddress, Transfer, Work, merge};
 use super::team::Team;
 use super::warp::{State, Warp};
 use crate::error::{FaultKind, Step, Stop};
@@ -83,11 +83,11 @@ impl Team<'_> {
         let mut released = Vec::new();
         for lane in lanes(mask) {
             let (rank, address) = match self.place(lane, at[lane])? {
-                Place::Here(address) => {
+                SharedAddress::Here(address) => {
                     at[lane] = address;
                     continue;
                 }
-                Place::There { rank, address } => (rank, address),
+                SharedAddress::There { rank, address } => (rank, address),
             };
             here &= !(1 << lane);
             let does = match op.op {

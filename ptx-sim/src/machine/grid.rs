@@ -9,7 +9,7 @@ use std::time::Duration;
 use rayon::prelude::*;
 
 use super::env::Env;
-use super::schedule::Turn;
+use super::schedule::ClusterState;
 use super::team::Team;
 use super::traffic::Traffic;
 use crate::error::Error;
@@ -84,7 +84,7 @@ impl<'a> Grid<'a> {
     fn work(&self) -> Result<(Vec<Counts>, Traffic), Error> {
         let mut waiting = VecDeque::new();
         let mut free: Vec<Vec<Team>> = Vec::new();
-        let mut told = None;
+        let mut reported = None;
         while !self.failed.load(SeqCst) {
             let changes = self.changes.load(SeqCst);
             // Clusters that others may have given something go first.
@@ -95,7 +95,7 @@ impl<'a> Grid<'a> {
                     Some(teams) => teams,
                     None => match waiting.front() {
                         None => break,
-                        Some(stuck) if self.deadlocked(changes, &mut told) => {
+                        Some(stuck) if self.deadlocked(changes, &mut reported) => {
                             let spinning = stuck.teams.iter().find(|team| team.spins());
                             return Err(spinning.unwrap_or(&stuck.teams[0]).deadlock());
                         }
@@ -110,15 +110,15 @@ impl<'a> Grid<'a> {
             let turn = Team::turn(&mut teams)?;
             self.changes.fetch_add(Team::changes(&teams) - before, SeqCst);
             match turn {
-                Turn::Ended => {
+                ClusterState::Ended => {
                     teams.iter().for_each(Team::end);
                     free.push(teams);
                 }
-                Turn::Spinning if waiting.len() == MOST_WAITING => {
+                ClusterState::Spinning if waiting.len() == MOST_WAITING => {
                     return Err(teams[0].deadlock());
                 }
                 // Changes since before the turn may have come too late for it.
-                Turn::Spinning => waiting.push_back(Waiting { teams, seen: changes }),
+                ClusterState::Spinning => waiting.push_back(Waiting { teams, seen: changes }),
             }
         }
         let teams = waiting.into_iter().map(|w| w.teams).chain(free).flatten();
@@ -143,17 +143,17 @@ impl<'a> Grid<'a> {
     }
 
     /// Whether every thread has nothing to do since memory changed for the `changes`th time. The calling thread has
-    /// `told` so before for this number of changes.
-    fn deadlocked(&self, changes: u64, told: &mut Option<u64>) -> bool {
+    /// `reported` so before for this number of changes.
+    fn deadlocked(&self, changes: u64, reported: &mut Option<u64>) -> bool {
         let mut quiet = self.quiet.lock().unwrap_or_else(|e| e.into_inner());
         if quiet.changes < changes {
             quiet.changes = changes;
             quiet.waiting = 0;
         }
-        if told.replace(changes) != Some(changes) && quiet.changes == changes {
+        if reported.replace(changes) != Some(changes) && quiet.changes == changes {
             quiet.waiting += 1;
         }
-        // A thread that has left has told of its changes before.
+        // A thread that has left has reported its changes before.
         let latest = self.changes.load(SeqCst) == changes && quiet.changes == changes;
         latest && quiet.waiting + quiet.left >= self.begun.load(SeqCst)
     }

@@ -144,7 +144,6 @@ impl Knowledge {
         self.block
     }
 
-    /// The time of a warp.
     pub fn time(&self, clocks: &Clocks, warp: usize) -> Time {
         let clock = clocks.view(warp)[warp];
         let side = &self.sides[warp];
@@ -216,13 +215,13 @@ impl Knowledge {
         lanes(mask).for_each(|lane| fenced[lane] = Some((time, scope)));
         side.seen = clocks.view(warp).into();
         for (_, view) in std::mem::take(&mut side.pending) {
-            self.take(warp, time.clock, scope, view);
+            self.acquire(warp, time.clock, scope, view);
         }
         self.tick(clocks, warp);
     }
 
     /// A warp, or all warps of the block, have seen what a view says.
-    pub fn take(&mut self, warp: usize, clock: u32, scope: Scope, view: Arc<View>) {
+    pub fn acquire(&mut self, warp: usize, clock: u32, scope: Scope, view: Arc<View>) {
         if self.acquired.len() == MOST_ACQUIRED {
             let mut all = View::default();
             for acquired in self.acquired.drain(..) {
@@ -307,7 +306,7 @@ impl Releases {
         let Some(view) = read else { return };
         if order.acquire {
             let clock = clocks.view(warp)[warp];
-            knowledge.take(warp, clock, order.scope, view);
+            knowledge.acquire(warp, clock, order.scope, view);
             return;
         }
         let pending = &mut knowledge.sides[warp].pending;

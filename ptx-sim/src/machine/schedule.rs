@@ -20,7 +20,7 @@ const LAP: u32 = 64;
 
 /// State of the blocks of a cluster after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum ClusterState {
     Ended,
     /// They can go on only when another block has changed global memory.
     Spinning,
@@ -50,7 +50,7 @@ impl Team<'_> {
     }
 
     /// Runs the blocks of a cluster until they have ended, or all spin or wait.
-    pub fn turn(teams: &mut [Self]) -> Result<Turn, Error> {
+    pub fn turn(teams: &mut [Self]) -> Result<ClusterState, Error> {
         loop {
             let mut ended = 0;
             let before = Self::changes(teams);
@@ -66,14 +66,14 @@ impl Team<'_> {
                 teams.iter_mut().for_each(|team| team.cluster.ended = ended);
             }
             if teams.iter().all(|team| team.live_warps == 0) {
-                return Ok(Turn::Ended);
+                return Ok(ClusterState::Ended);
             }
             if let Some(stuck) = teams.iter().find(|team| !team.all_arrived()) {
                 if Self::changes(teams) != before && teams.len() > 1 {
                     continue;
                 }
                 if teams.iter().any(Self::spins) {
-                    return Ok(Turn::Spinning);
+                    return Ok(ClusterState::Spinning);
                 }
                 return Err(stuck.deadlock());
             }

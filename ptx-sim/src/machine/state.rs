@@ -160,7 +160,7 @@ pub struct Peer {
 
 /// Place of an address of shared memory.
 #[derive(Debug, Clone, Copy)]
-pub enum Place {
+pub enum SharedAddress {
     /// In the block itself.
     Here(u64),
     /// In another block of the cluster.

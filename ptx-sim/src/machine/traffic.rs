@@ -250,7 +250,6 @@ impl Tracer {
         }
     }
 
-    /// Ends a block.
     pub fn end_block(&mut self, view: &View) {
         let Self { read, written, repeated, partial, traffic, .. } = self;
         traffic.left +=

@@ -56,7 +56,6 @@ pub struct WgmmaGroup {
     pub reads: Vec<u32>,
 }
 
-/// A warp.
 #[derive(Debug)]
 pub struct Warp {
     pub index: usize,

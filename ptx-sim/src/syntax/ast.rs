@@ -152,7 +152,6 @@ pub enum Statement {
     Instruction(Instruction),
 }
 
-/// One instruction.
 #[derive(Debug, Clone)]
 pub struct Instruction {
     /// Predicate register and whether it is negated.
@@ -167,7 +166,6 @@ pub struct Instruction {
     pub text: String,
 }
 
-/// One operand.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operand {
     /// Register, label, variable or special register (`%tid.x`).

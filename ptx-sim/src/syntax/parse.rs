@@ -383,7 +383,6 @@ impl Parser<'_> {
         Ok(found)
     }
 
-    /// One value of an initialiser.
     fn value(&mut self, element: Type) -> Parsed<Init> {
         let negative = self.eat('-');
         let init = match self.peek().cloned() {

@@ -10,7 +10,9 @@ use rand::{RngExt, rngs::StdRng};
 
 use crate::{
     oracle::autocorrelate as oracle,
-    plans::{Done, Outcome, Place, Run, Scale, build, bytes, cuts, kernel, one, same, size, spoil},
+    plans::{
+        Done, Outcome, PlanDevice, Run, Scale, build, bytes, cuts, kernel, one, same, size, spoil,
+    },
 };
 
 pub struct Plan {
@@ -80,7 +82,7 @@ impl Run for Plan {
         self.sensors * self.times
     }
 
-    fn run(&self, place: &Place) -> Result<Done> {
+    fn run(&self, place: &PlanDevice) -> Result<Done> {
         // The only scheme of GPUs.
         let builder = Autocorrelator::builder(self.sensors)
             .groups(self.groups)

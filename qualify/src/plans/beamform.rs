@@ -10,7 +10,9 @@ use rand::{RngExt, rngs::StdRng};
 
 use crate::{
     oracle::beamform as oracle,
-    plans::{Done, Outcome, Place, Run, Scale, build, bytes, cuts, kernel, one, same, size, spoil},
+    plans::{
+        Done, Outcome, PlanDevice, Run, Scale, build, bytes, cuts, kernel, one, same, size, spoil,
+    },
 };
 
 pub struct Plan {
@@ -120,7 +122,7 @@ impl Run for Plan {
         self.of_time() * self.times
     }
 
-    fn run(&self, place: &Place) -> Result<Done> {
+    fn run(&self, place: &PlanDevice) -> Result<Done> {
         let builder = Beamformer::builder(self.dishes, self.beams)
             .channels(self.channels)
             .polarisations(self.polarisations)

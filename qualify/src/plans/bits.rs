@@ -13,8 +13,8 @@ use rand::rngs::StdRng;
 use crate::{
     oracle::correlate as oracle,
     plans::{
-        Done, Outcome, Place, Run, Scale, build, bytes, cuts, every_baseline, kernel, one, same,
-        size, spoil,
+        Done, Outcome, PlanDevice, Run, Scale, build, bytes, cuts, every_baseline, kernel, one,
+        same, size, spoil,
     },
 };
 
@@ -63,7 +63,7 @@ impl Run for Plan {
         self.inputs * self.channels * self.times
     }
 
-    fn run(&self, place: &Place) -> Result<Done> {
+    fn run(&self, place: &PlanDevice) -> Result<Done> {
         let builder = Correlator::builder(self.inputs, self.channels)
             .encoding(self.encoding)
             .layout(Layout::Cnt);

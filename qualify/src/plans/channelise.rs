@@ -10,7 +10,7 @@ use corrust_host::{
 use rand::{RngExt, rngs::StdRng};
 
 use crate::plans::{
-    Done, Outcome, Place, Run, Scale, build, bytes, cuts, kernel, missing, one, size, spoil,
+    Done, Outcome, PlanDevice, Run, Scale, build, bytes, cuts, kernel, missing, one, size, spoil,
 };
 
 pub struct Plan {
@@ -98,7 +98,7 @@ impl Run for Plan {
         self.inputs * self.times
     }
 
-    fn run(&self, place: &Place) -> Result<Done> {
+    fn run(&self, place: &PlanDevice) -> Result<Done> {
         let builder = Channeliser::builder(self.inputs, self.channels)
             .encoding(self.encoding)
             .layout(self.layout)

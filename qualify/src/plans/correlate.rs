@@ -13,13 +13,12 @@ use rand::{RngExt, rngs::StdRng};
 use crate::{
     oracle::correlate as oracle,
     plans::{
-        Done, Outcome, Place, Run, Scale, build, bytes, cuts, every_baseline, kernel, missing,
+        Done, Outcome, PlanDevice, Run, Scale, build, bytes, cuts, every_baseline, kernel, missing,
         narrow, one, same, size, spoil,
     },
 };
 
-/// Samples of one call.
-struct Piece {
+struct CallSamples {
     bytes: Vec<u8>,
     /// Gate of each time.
     gates: Vec<u8>,
@@ -36,7 +35,7 @@ pub struct Plan {
     /// Times by which each input is delayed; none where none is.
     shifts: Vec<usize>,
     kernel: Kernel,
-    pieces: Vec<Piece>,
+    pieces: Vec<CallSamples>,
 }
 
 impl Plan {
@@ -68,7 +67,7 @@ impl Plan {
                 if encoding != Encoding::Ci8 {
                     narrow(&mut bytes, encoding, kernel.value_bits().unwrap_or(4));
                 }
-                Piece { bytes, gates, missing }
+                CallSamples { bytes, gates, missing }
             })
             .collect();
         Self { inputs, channels, times, encoding, layout, gates, shifts, kernel, pieces }
@@ -90,14 +89,14 @@ impl Run for Plan {
         self.inputs * self.channels * self.times
     }
 
-    fn run(&self, place: &Place) -> Result<Done> {
+    fn run(&self, place: &PlanDevice) -> Result<Done> {
         let builder = Correlator::builder(self.inputs, self.channels)
             .encoding(self.encoding)
             .layout(self.layout)
             .gates(self.gates)
             .shifts(&self.shifts);
         let (mut plan, refused) = build!(place, self.kernel, builder);
-        for Piece { bytes, gates, missing } in &self.pieces {
+        for CallSamples { bytes, gates, missing } in &self.pieces {
             let mut bytes = bytes.clone();
             let samples =
                 Samples::new(&bytes[..], self.encoding, self.layout, self.channels, self.inputs)?;
@@ -125,7 +124,7 @@ impl Plan {
         // Each time's piece, and its number there.
         let mut places = Vec::new();
         let mut blocks = Vec::new();
-        for (number, Piece { bytes, gates, missing }) in self.pieces.iter().enumerate() {
+        for (number, CallSamples { bytes, gates, missing }) in self.pieces.iter().enumerate() {
             let times = gates.len();
             places.extend((0..times).map(|time| (number, time)));
             let bytes = bytes.clone();

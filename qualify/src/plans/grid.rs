@@ -12,7 +12,9 @@ use rand::{RngExt, rngs::StdRng, seq::SliceRandom};
 
 use crate::{
     oracle::grid as oracle,
-    plans::{Done, Outcome, Place, Run, Scale, bytes, cuts, missing, narrow, one, size, spoil},
+    plans::{
+        Done, Outcome, PlanDevice, Run, Scale, bytes, cuts, missing, narrow, one, size, spoil,
+    },
 };
 
 /// Largest relative errors, root mean square over all beams, of one time and polarisation, and what each further one of a
@@ -147,18 +149,18 @@ impl Run for Plan {
         self.case.samples.len()
     }
 
-    fn run(&self, place: &Place) -> Result<Done> {
+    fn run(&self, place: &PlanDevice) -> Result<Done> {
         let gpu = match place {
-            Place::Cpu => None,
+            PlanDevice::Cpu => None,
             // Several devices have no plan together.
-            Place::Devices(devices) => devices.open()?.into_iter().next(),
-            Place::Gpu(gpu) => Some(gpu.clone()),
+            PlanDevice::Devices(devices) => devices.open()?.into_iter().next(),
+            PlanDevice::Gpu(gpu) => Some(gpu.clone()),
         };
         let builder = match &gpu {
             Some(gpu) => self.builder().gpu(gpu.clone()),
             None => self.builder().device(Device::Cpu),
         };
-        let wanted = if matches!(place, Place::Cpu) { Kernel::Exact } else { self.kernel };
+        let wanted = if matches!(place, PlanDevice::Cpu) { Kernel::Exact } else { self.kernel };
         let (mut plan, refused) = match builder.clone().kernel(wanted).build() {
             Ok(plan) => (plan, None),
             Err(error) => (builder.build()?, Some(error.to_string())),

@@ -13,7 +13,8 @@ use rand::{RngExt, rngs::StdRng};
 use crate::{
     oracle::correlate as oracle,
     plans::{
-        Done, Outcome, Place, Run, Scale, build, every_baseline, kernel, one, same, size, spoil,
+        Done, Outcome, PlanDevice, Run, Scale, build, every_baseline, kernel, one, same, size,
+        spoil,
     },
 };
 
@@ -50,7 +51,7 @@ impl Run for Plan {
         self.block.inputs * self.block.channels * self.block.times
     }
 
-    fn run(&self, place: &Place) -> Result<Done> {
+    fn run(&self, place: &PlanDevice) -> Result<Done> {
         let oracle::Block { inputs, channels, encoding, layout, .. } = self.block;
         let builder = Correlator::builder(inputs, channels).encoding(encoding).layout(layout);
         let (mut plan, refused) = build!(place, self.kernel, builder);

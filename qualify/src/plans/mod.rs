@@ -1,6 +1,6 @@
 //! Random plans of every system: what a plan is fed follows from a seed, by which it comes again.
 //!
-//! A [`Plan`] runs at a [`Place`] and gives an [`Outcome`]. Outcomes of integer samples are the same bits everywhere;
+//! A [`Plan`] runs at a [`PlanDevice`] and gives an [`Outcome`]. Outcomes of integer samples are the same bits everywhere;
 //! [`Plan::judge`] compares one with the plain loops of [`crate::oracle`].
 
 mod autocorrelate;
@@ -69,7 +69,7 @@ impl Scale {
 
 /// Device of a plan.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum PlanDevice {
     /// The CPU, with the kernel that it chooses.
     Cpu,
     /// Devices, with the plan's own kernel.
@@ -94,11 +94,11 @@ pub struct Done {
 macro_rules! build {
     ($place:expr, $kernel:expr, $builder:expr) => {{
         let builder = match $place {
-            crate::plans::Place::Cpu => $builder.device(corrust_host::Device::Cpu),
-            crate::plans::Place::Devices(devices) => {
+            crate::plans::PlanDevice::Cpu => $builder.device(corrust_host::Device::Cpu),
+            crate::plans::PlanDevice::Devices(devices) => {
                 $builder.device(devices.clone()).kernel($kernel)
             }
-            crate::plans::Place::Gpu(gpu) => $builder.gpu(gpu.clone()).kernel($kernel),
+            crate::plans::PlanDevice::Gpu(gpu) => $builder.gpu(gpu.clone()).kernel($kernel),
         };
         match builder.clone().build() {
             Ok(plan) => (plan, None),
@@ -203,8 +203,7 @@ trait Run: fmt::Display {
     /// Samples that it is fed.
     fn samples(&self) -> usize;
 
-    /// Runs it.
-    fn run(&self, place: &Place) -> Result<Done>;
+    fn run(&self, place: &PlanDevice) -> Result<Done>;
 
     /// The difference between an outcome and what the plain loops give; none without plain loops.
     fn judge(&self, _outcome: &Outcome) -> Option<Result<(), String>> {
@@ -277,7 +276,7 @@ impl Plan {
     ///
     /// # Errors
     /// Errors of the plan.
-    pub fn run(&self, place: &Place) -> Result<Done> {
+    pub fn run(&self, place: &PlanDevice) -> Result<Done> {
         self.0.run(place)
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use corrust_host::{Correlator, Encoding, Layout, Result, quantise, samples::Samples};
 use rand::{RngExt, rngs::StdRng};
 
-use crate::plans::{Done, Outcome, Place, Run, Scale, bytes, narrow, one, size};
+use crate::plans::{Done, Outcome, PlanDevice, Run, Scale, bytes, narrow, one, size};
 
 pub struct Plan {
     inputs: usize,
@@ -42,7 +42,7 @@ impl Run for Plan {
         self.inputs * self.channels * self.times
     }
 
-    fn run(&self, place: &Place) -> Result<Done> {
+    fn run(&self, place: &PlanDevice) -> Result<Done> {
         let samples = Samples::new(
             &self.samples[..],
             self.encoding,
@@ -51,9 +51,9 @@ impl Run for Plan {
             self.inputs,
         )?;
         let gpu = match place {
-            Place::Cpu => None,
-            Place::Gpu(gpu) => Some(gpu.clone()),
-            Place::Devices(devices) => {
+            PlanDevice::Cpu => None,
+            PlanDevice::Gpu(gpu) => Some(gpu.clone()),
+            PlanDevice::Devices(devices) => {
                 Correlator::builder(1, 1).device(devices.clone()).build()?.gpu().cloned()
             }
         };

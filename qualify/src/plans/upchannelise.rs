@@ -12,7 +12,7 @@ use num_complex::Complex;
 use rand::{RngExt, rngs::StdRng};
 
 use crate::plans::{
-    Done, Outcome, Place, Run, Scale, build, bytes, cuts, kernel, missing, one, size, spoil,
+    Done, Outcome, PlanDevice, Run, Scale, build, bytes, cuts, kernel, missing, one, size, spoil,
 };
 
 pub struct Plan {
@@ -91,7 +91,7 @@ impl Run for Plan {
         self.inputs * self.channels * self.times
     }
 
-    fn run(&self, place: &Place) -> Result<Done> {
+    fn run(&self, place: &PlanDevice) -> Result<Done> {
         let builder = Upchanneliser::builder(self.inputs, self.channels, self.factor)
             .taps(self.taps)
             .encoding(self.encoding)

@@ -200,8 +200,8 @@ impl File<'_> {
             let what = "a lag, a value and its standard error at the most";
             return own.unexpected(own.lines[start], what);
         }
-        let told: Vec<&Vec<f64>> = rows.iter().filter(|row| !row[1].is_nan()).collect();
-        let column = |column: usize| told.iter().map(|row| row[column]).collect();
+        let with_value: Vec<&Vec<f64>> = rows.iter().filter(|row| !row[1].is_nan()).collect();
+        let column = |column: usize| with_value.iter().map(|row| row[column]).collect();
         let errors = if columns == 3 { column(2) } else { Vec::new() };
         Ok(vec![("curve".to_owned(), Curve { lags: column(0), values: column(1), errors })])
     }
@@ -320,8 +320,8 @@ impl File<'_> {
         };
         let mut curves = parted(&rows, &names);
         for (_, Curve { lags, values, .. }) in &mut curves {
-            let told: Vec<bool> = values.iter().map(|&g| g != 0.0).collect();
-            let mut keep = told.iter();
+            let measured: Vec<bool> = values.iter().map(|&g| g != 0.0).collect();
+            let mut keep = measured.iter();
             lags.retain(|_| *keep.next().unwrap_or(&false));
             values.retain(|&g| g != 0.0);
         }

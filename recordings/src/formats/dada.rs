@@ -415,7 +415,7 @@ fn header_size(start: &[u8]) -> Option<u64> {
 
 /// A file or stream of a recording.
 #[derive(Debug)]
-struct Part {
+struct DadaFile {
     input: Input,
     /// Byte of its first sample; one within the file where a file before it has the first ones.
     data: u64,
@@ -429,7 +429,7 @@ pub(super) struct Dada<S> {
     shape: S,
     header: Header,
     /// Ascending in time.
-    parts: Vec<Part>,
+    parts: Vec<DadaFile>,
     gaps: Vec<Range<u64>>,
     times: u64,
     position: u64,
@@ -529,7 +529,7 @@ impl<S> Dada<S> {
         let (mut end, mut held) = (0, 0);
         let mut left_out = None;
         let count = files.len();
-        let (mut gaps, mut parts): (Vec<Range<u64>>, Vec<Part>) = (Vec::new(), Vec::new());
+        let (mut gaps, mut parts): (Vec<Range<u64>>, Vec<DadaFile>) = (Vec::new(), Vec::new());
         for (index, (header, input)) in files.into_iter().enumerate() {
             let path = input.path().to_owned();
             let fault = |reason: String| Error::file(&path, reason);
@@ -537,7 +537,7 @@ impl<S> Dada<S> {
                 return Err(fault("UTC_START: expected that of the recording's first file".into()));
             }
             let Some(length) = input.length() else {
-                parts.push(Part { input, data: header.bytes, times: 0..u64::MAX });
+                parts.push(DadaFile { input, data: header.bytes, times: 0..u64::MAX });
                 end = u64::MAX;
                 break;
             };
@@ -606,7 +606,7 @@ impl<S> Dada<S> {
             }
             held += times;
             times += start;
-            parts.push(Part { input, data, times: start..times });
+            parts.push(DadaFile { input, data, times: start..times });
             end = times;
         }
         Ok(Self {

@@ -16,9 +16,9 @@ impl Order {
     pub const EXPECTED: &str =
         "expected times that never run backwards, or by one photon at the most";
 
-    /// Takes the next photon's time, and returns whether it is late; nothing where it is late by more than one photon.
+    /// Adds the next photon's time, and returns whether it is late; nothing where it is late by more than one photon.
     #[inline(always)]
-    pub fn take(&mut self, time: u64) -> Option<bool> {
+    pub fn add(&mut self, time: u64) -> Option<bool> {
         if time >= self.last {
             (self.earliest, self.last) = (self.last, time);
             return Some(false);
@@ -49,7 +49,7 @@ mod tests {
     fn one_photon_may_be_before_its_turn() {
         let taken = |times: &[u64]| {
             let mut order = Order::default();
-            let all = times.iter().map(|&time| order.take(time)).collect::<Option<Vec<_>>>();
+            let all = times.iter().map(|&time| order.add(time)).collect::<Option<Vec<_>>>();
             all.map(|_| order.late())
         };
         assert_eq!(taken(&[1, 2, 2, 3]), Some(0));

@@ -241,7 +241,7 @@ impl Reader {
                 survey.first = block.iter().take(2).copied().min().unwrap_or_default();
             }
             for &time in block {
-                if order.take(time).is_none() {
+                if order.add(time).is_none() {
                     let reason = format!(
                         "photon {photon} at time {time} comes after time {}: {}",
                         order.last(),

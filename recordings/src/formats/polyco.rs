@@ -224,7 +224,6 @@ fn next<'a>(lines: &mut Lines<'a>, what: &str) -> Result<(usize, &'a str), Strin
     lines.next().ok_or_else(|| format!("ends before {what} of its last block"))
 }
 
-/// The words of a line, at least `least`.
 fn words(number: usize, line: &str, least: usize) -> Result<Vec<&str>, String> {
     let words: Vec<_> = line.split_whitespace().collect();
     if words.len() < least {

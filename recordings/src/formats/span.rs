@@ -18,8 +18,8 @@ pub(super) fn span(
     rounding: f64,
 ) -> Range<u64> {
     let Range { start, end } = events;
-    let told = acquisition.filter(|seconds| (0.0..=MOST).contains(seconds));
-    let length = told.map_or(0.0, |seconds| (seconds / unit).round());
+    let stated = acquisition.filter(|seconds| (0.0..=MOST).contains(seconds));
+    let length = stated.map_or(0.0, |seconds| (seconds / unit).round());
     // Times are below 2^63.
     let length = if length < 9e18 { length as u64 } else { 0 };
     let rounding = (rounding / unit).min(9e18) as u64;

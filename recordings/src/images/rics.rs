@@ -98,8 +98,8 @@ impl Rics {
             let error = if weighted { map.errors[[row, column]] } else { 1.0 };
             let lag = (row as f64 - rows as f64, column as f64 - columns as f64);
             let later = row > rows || row == rows && column > columns;
-            let told = later && value.is_finite() && error > 0.0 && error.is_finite();
-            told.then_some((lag.0, lag.1, value, error))
+            let usable = later && value.is_finite() && error > 0.0 && error.is_finite();
+            usable.then_some((lag.0, lag.1, value, error))
         });
         let points: Vec<Point> = points.collect();
         let free = if offset { 3 } else { 2 };
@@ -159,19 +159,19 @@ impl Rics {
     /// # Errors
     /// As for [`fit`](Self::fit), of all parts and of all but one; [`Error::Invalid`] without a part.
     pub fn fit_parts(&self, parts: &[Blocks]) -> Result<(Map, Fitted)> {
-        let told: Vec<&Blocks> = parts.iter().filter(|part| part.count() > 0).collect();
+        let filled: Vec<&Blocks> = parts.iter().filter(|part| part.count() > 0).collect();
         let joined = |without: Option<usize>| {
-            let mut kept = told.iter().enumerate().filter(|(at, _)| Some(*at) != without);
+            let mut kept = filled.iter().enumerate().filter(|(at, _)| Some(*at) != without);
             let mut all = kept.next().map_or_else(Blocks::default, |(_, first)| (*first).clone());
             kept.try_for_each(|(_, part)| all.join(part))?;
             all.map()
         };
         let map = joined(None)?;
         let mut fitted = self.fit(&map)?;
-        if told.len() < 3 {
+        if filled.len() < 3 {
             return Ok((map, fitted));
         }
-        let others = (0..told.len()).map(|part| self.fit(&joined(Some(part))?));
+        let others = (0..filled.len()).map(|part| self.fit(&joined(Some(part))?));
         let others = others.collect::<Result<Vec<_>>>()?;
         let count = others.len() as f64;
         let scatter = |of: &dyn Fn(&Fitted) -> f64| {
@@ -184,7 +184,7 @@ impl Rics {
         if self.offset {
             fitted.offset[1] = scatter(&|of| of.offset[0]);
         }
-        fitted.parts = told.len();
+        fitted.parts = filled.len();
         Ok((map, fitted))
     }
 

@@ -43,13 +43,13 @@ const SHOWN: usize = 4;
 /// not have: it is read as 0.
 pub struct Stack {
     path: PathBuf,
-    source: Source,
+    source: FrameFile,
     frames: usize,
     height: usize,
     width: usize,
 }
 
-enum Source {
+enum FrameFile {
     Npy(Reader, Width),
     #[cfg(feature = "hdf5")]
     Hdf5(Box<H5Dataset>, Width),
@@ -77,7 +77,7 @@ impl Stack {
         if kinds.any(|tiff| matches!(tiff, Ok(true))) {
             let (images, frames) = Images::open(path)?;
             let (height, width) = images.size;
-            return Self::of(path, Source::Tiff(Box::new(images)), &[frames, height, width]);
+            return Self::of(path, FrameFile::Tiff(Box::new(images)), &[frames, height, width]);
         }
         if begins(path, HDF5)? {
             #[cfg(not(feature = "hdf5"))]
@@ -122,7 +122,7 @@ impl Stack {
                     }
                 };
                 let axes = stored(path, dataset, &data)?;
-                return Self::of(path, Source::Hdf5(Box::new(data), width), &axes);
+                return Self::of(path, FrameFile::Hdf5(Box::new(data), width), &axes);
             }
         }
         if path.is_file() && !begins(path, MAGIC)? {
@@ -140,10 +140,10 @@ impl Stack {
             }
         };
         let axes = reader.shape().to_vec();
-        Self::of(path, Source::Npy(reader, width), &axes)
+        Self::of(path, FrameFile::Npy(reader, width), &axes)
     }
 
-    fn of(path: &Path, source: Source, axes: &[usize]) -> Result<Self> {
+    fn of(path: &Path, source: FrameFile, axes: &[usize]) -> Result<Self> {
         let path = path.to_owned();
         match *axes {
             [frames, height, width]
@@ -182,10 +182,10 @@ impl Stack {
     /// Kind of the file.
     pub fn format(&self) -> &'static str {
         match self.source {
-            Source::Npy(..) => "NumPy",
+            FrameFile::Npy(..) => "NumPy",
             #[cfg(feature = "hdf5")]
-            Source::Hdf5(..) => "HDF5",
-            Source::Tiff(_) => "TIFF",
+            FrameFile::Hdf5(..) => "HDF5",
+            FrameFile::Tiff(_) => "TIFF",
         }
     }
 
@@ -201,23 +201,23 @@ impl Stack {
         assert_eq!(pixels.len(), rows.len() * self.width, "a place for every pixel");
         let first = (frame * self.height + rows.start) as u64 * self.width as u64;
         match &mut self.source {
-            Source::Npy(reader, Width::Sixteen) => {
+            FrameFile::Npy(reader, Width::Sixteen) => {
                 reader.read_at(first, bytemuck::cast_slice_mut(pixels))?;
                 pixels.iter_mut().for_each(|count| *count = u16::from_le(*count));
             }
-            Source::Npy(reader, Width::ThirtyTwo) => {
+            FrameFile::Npy(reader, Width::ThirtyTwo) => {
                 let mut wide: Vec<u32> = device::zeros(pixels.len())?;
                 reader.read_at(first, bytemuck::cast_slice_mut(&mut wide))?;
                 wide.iter_mut().for_each(|count| *count = u32::from_le(*count));
                 narrow(&self.path, frame, &wide, pixels)?;
             }
-            Source::Npy(reader, Width::Eight) => {
+            FrameFile::Npy(reader, Width::Eight) => {
                 let mut narrow = device::zeros(pixels.len())?;
                 reader.read_at(first, &mut narrow)?;
                 widen(&narrow, pixels);
             }
             #[cfg(feature = "hdf5")]
-            Source::Hdf5(data, width) => {
+            FrameFile::Hdf5(data, width) => {
                 let (starts, sizes) = ([frame, rows.start, 0], [1, rows.len(), self.width]);
                 let path = &self.path;
                 if matches!(width, Width::Sixteen) {
@@ -232,7 +232,7 @@ impl Stack {
                 guarded(path, "read", || data.read_slice_into(&mut narrow, &starts, &sizes))?;
                 widen(&narrow, pixels);
             }
-            Source::Tiff(images) => {
+            FrameFile::Tiff(images) => {
                 let (width, path) = (self.width, &self.path);
                 let whole = images.frame(path, frame)?;
                 pixels.copy_from_slice(&whole[rows.start * width..rows.end * width]);

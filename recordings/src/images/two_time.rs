@@ -205,9 +205,9 @@ impl Sums {
         let frames = self.counts.ncols();
         Array2::from_shape_fn((self.pixels.len(), frames), |(group, lag)| {
             let pairs = (0..frames - lag).map(|a| self.correlation(group, a, a + lag));
-            let told = pairs.filter(|value| value.is_finite());
+            let finite = pairs.filter(|value| value.is_finite());
             let (sum, count) =
-                told.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+                finite.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
             sum / count
         })
     }

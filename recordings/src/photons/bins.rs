@@ -34,7 +34,6 @@ impl Stretch {
         instant as usize
     }
 
-    /// The instant of a time.
     pub fn instant(&self, time: u64) -> u64 {
         time / self.dwell
     }
@@ -42,7 +41,6 @@ impl Stretch {
 
 /// Something that takes in the photons of a stretch.
 pub(super) trait Sink {
-    /// The stretch.
     fn stretch(&self) -> &Stretch;
 
     /// Place of the instant of a time between start and end.

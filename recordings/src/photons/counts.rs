@@ -7,7 +7,7 @@ use corrust_host::{
     samples::{CountShape, Missing},
 };
 
-use super::source::Source;
+use super::source::CountSource;
 use crate::formats::{
     Block,
     input::begins,
@@ -176,7 +176,7 @@ impl Kept {
     }
 }
 
-impl Source for Kept {
+impl CountSource for Kept {
     const SEEKS: bool = true;
 
     fn shape(&self) -> CountShape {

@@ -15,7 +15,7 @@ const MOST_SENSORS: usize = 1 << 16;
 
 /// Use of a channel's photons.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct ChannelUse {
     /// The first of its sensors.
     pub sensor: u16,
     /// Whether it has any.
@@ -32,7 +32,7 @@ pub(super) struct Units {
 /// Photons that are taken: the channels' places, and gates.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
-    pub places: &'a [Place],
+    pub places: &'a [ChannelUse],
     pub gates: &'a [Units],
 }
 
@@ -47,7 +47,7 @@ impl Wanted<'_> {
         late: bool,
     ) -> Option<usize> {
         let Photon { since, channel, microtime } = photon;
-        let Place { sensor, wanted } = self.places.get(channel).copied().unwrap_or_default();
+        let ChannelUse { sensor, wanted } = self.places.get(channel).copied().unwrap_or_default();
         let (place, sensor) = (sink.place(since), usize::from(sensor));
         let full = if GATED {
             (sensor..).zip(self.gates).find_map(|(sensor, gate)| {
@@ -66,7 +66,7 @@ impl Wanted<'_> {
 }
 
 /// Gives channels their sensors, one for each gate, in `places`.
-pub(super) fn place(places: &mut [Place], channels: &[usize], gates: usize) -> Result<()> {
+pub(super) fn place(places: &mut [ChannelUse], channels: &[usize], gates: usize) -> Result<()> {
     let each = gates.max(1);
     if each > MOST_GATES || channels.len() * each > MOST_SENSORS {
         return Err(Error::invalid(format!(
@@ -75,12 +75,11 @@ pub(super) fn place(places: &mut [Place], channels: &[usize], gates: usize) -> R
         )));
     }
     for (index, &channel) in channels.iter().enumerate() {
-        places[channel] = Place { sensor: (index * each) as u16, wanted: true };
+        places[channel] = ChannelUse { sensor: (index * each) as u16, wanted: true };
     }
     Ok(())
 }
 
-/// Names of the sensors of channels.
 pub(super) fn sensor_names(channels: impl Iterator<Item = String>, gates: &[Gate]) -> Vec<String> {
     let nanoseconds = |seconds: f64| (seconds * 1e12).round() / 1e3;
     let names = |channel: String| {

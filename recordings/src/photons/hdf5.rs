@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use corrust_host::{Error, Result, samples::CountShape};
 use rust_hdf5::{DatatypeMessage, H5Dataset, H5File};
 
-use super::source::Source;
+use super::source::CountSource;
 use crate::formats::{
     Block,
     hdf5::{guarded, stored},
@@ -91,7 +91,7 @@ impl Hdf5 {
     }
 }
 
-impl Source for Hdf5 {
+impl CountSource for Hdf5 {
     const SEEKS: bool = true;
 
     fn shape(&self) -> CountShape {

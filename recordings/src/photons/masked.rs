@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use corrust_host::{Result, samples::CountShape};
 
-use super::{Arrived, Microtimes, source::Source, windows::Windows};
+use super::{Arrived, Microtimes, source::CountSource, windows::Windows};
 use crate::{array::time::Timestamp, formats::Block};
 
 /// A source whose counts are zero outside some windows, and where they are missing. A last sensor is the mask: 1 in each instant
@@ -16,13 +16,13 @@ pub(super) struct Masked<S> {
     block: Block,
 }
 
-impl<S: Source> Masked<S> {
+impl<S: CountSource> Masked<S> {
     pub fn new(source: S, windows: Windows) -> Self {
         Self { source, windows, block: Block::new() }
     }
 }
 
-impl<S: Source> Source for Masked<S> {
+impl<S: CountSource> CountSource for Masked<S> {
     const SEEKS: bool = S::SEEKS;
 
     fn shape(&self) -> CountShape {

@@ -45,7 +45,7 @@ pub use self::{
 };
 use self::{
     masked::Masked,
-    source::{Reading, Source},
+    source::{CountSource, Reading},
     windows::Windows,
 };
 use crate::formats::{
@@ -334,7 +334,7 @@ impl Opening<'_> {
     /// Counts of a source, of the instants within `windows` if there are any, without excluded ones.
     fn counts(
         &self,
-        source: impl Source + 'static,
+        source: impl CountSource + 'static,
         mut sensors: Vec<String>,
         photons: bool,
         windows: Option<Windows>,
@@ -350,7 +350,7 @@ impl Opening<'_> {
             }
         };
         fn counts(
-            reading: Reading<impl Source + 'static>,
+            reading: Reading<impl CountSource + 'static>,
             sensors: Vec<String>,
             [photons, masked]: [bool; 2],
         ) -> Counts {

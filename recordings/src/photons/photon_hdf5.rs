@@ -8,8 +8,8 @@ use super::{
     Arrived, DWELL, Gate, Microtimes, Options, begin,
     bins::{Bins, Lists, Photon, Sink, Stretch},
     chosen_channels, dwell_units,
-    gates::{Place, Units, Wanted, gate_units, place, sensor_names, shown},
-    source::Source,
+    gates::{ChannelUse, Units, Wanted, gate_units, place, sensor_names, shown},
+    source::CountSource,
 };
 use crate::formats::{
     Block,
@@ -24,7 +24,7 @@ pub(super) struct Photons {
     photons: u64,
     channels: Vec<usize>,
     gates: Vec<Gate>,
-    places: Vec<Place>,
+    places: Vec<ChannelUse>,
     units: Vec<Units>,
     /// Units of an instant.
     dwell: u64,
@@ -87,7 +87,6 @@ impl Photons {
         })
     }
 
-    /// Names of the sensors.
     pub fn sensor_names(&self) -> Vec<String> {
         sensor_names(self.channels.iter().map(usize::to_string), &self.gates)
     }
@@ -117,7 +116,7 @@ impl Photons {
                     self.pass(done);
                     return Ok(());
                 }
-                let Some(late) = self.order.take(time) else {
+                let Some(late) = self.order.add(time) else {
                     let reason = format!(
                         "photon {} at time {time} comes after time {}: {}",
                         self.taken + done as u64,
@@ -208,7 +207,7 @@ fn waiting<T: rust_hdf5::ReadNumeric>(
     Ok(more)
 }
 
-impl Source for Photons {
+impl CountSource for Photons {
     // As in PTU.
     const SEEKS: bool = false;
 

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Source of the counts of a number of instants.
-pub(super) trait Source: Send {
+pub(super) trait CountSource: Send {
     /// Whether instants can be read without those before them.
     const SEEKS: bool;
 
@@ -73,7 +73,7 @@ pub(super) struct Reading<S> {
     late: Arc<AtomicU64>,
 }
 
-impl<S: Source> Reading<S> {
+impl<S: CountSource> Reading<S> {
     pub fn new(source: S) -> Self {
         Self { source, position: 0, late: Arc::default() }
     }
@@ -95,7 +95,7 @@ impl<S: Source> Reading<S> {
     }
 }
 
-impl<S: Source> Photons for Reading<S> {
+impl<S: CountSource> Photons for Reading<S> {
     fn photons(&self) -> Option<Vec<u64>> {
         self.source.photons()
     }
@@ -113,7 +113,7 @@ impl<S: Source> Photons for Reading<S> {
     }
 }
 
-impl<S: Source> Recording<CountShape> for Reading<S> {
+impl<S: CountSource> Recording<CountShape> for Reading<S> {
     fn shape(&self) -> CountShape {
         self.source.shape()
     }

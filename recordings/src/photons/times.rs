@@ -8,7 +8,7 @@ use super::{
     Arrived, DWELL, Options, begin,
     bins::{Bins, Lists, Sink, Stretch},
     dwell_units,
-    source::Source,
+    source::CountSource,
 };
 use crate::formats::{
     Block,
@@ -110,7 +110,7 @@ impl Channel {
                 if beyond && self.ahead.is_some() {
                     return Ok(());
                 }
-                let Some(late) = self.order.take(time) else {
+                let Some(late) = self.order.add(time) else {
                     let photon = self.next - (self.times.len() - self.used);
                     let reason = format!(
                         "photon {photon} at time {time} comes after time {}: {}",
@@ -173,7 +173,7 @@ fn read(reader: &mut Reader, first: usize, times: &mut [u64]) -> Result<()> {
     Ok(())
 }
 
-impl Source for Times {
+impl CountSource for Times {
     // As in PTU.
     const SEEKS: bool = false;
 

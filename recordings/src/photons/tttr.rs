@@ -8,8 +8,8 @@ use super::{
     Arrived, DWELL, Gate, Microtimes, Options, begin,
     bins::{Bins, Lists, Photon, Sink, Stretch},
     chosen_channels, dwell_units,
-    gates::{Place, Units, Wanted, gate_units, place, sensor_names, shown},
-    source::Source,
+    gates::{ChannelUse, Units, Wanted, gate_units, place, sensor_names, shown},
+    source::CountSource,
     windows::Windows,
 };
 use crate::{
@@ -34,7 +34,7 @@ pub(super) struct Photons {
     survey: Survey,
     channels: Vec<usize>,
     gates: Vec<Gate>,
-    places: [Place; CHANNELS],
+    places: [ChannelUse; CHANNELS],
     units: Vec<Units>,
     /// Units of an instant.
     dwell: u64,
@@ -81,7 +81,7 @@ impl Photons {
         let channels =
             chosen_channels(path, &survey.photons, &options.channels, all, channel_name)?;
         let (origin, instants) = begin(path, header.span(&survey), header.unit, dwell, options)?;
-        let mut places = [Place::default(); CHANNELS];
+        let mut places = [ChannelUse::default(); CHANNELS];
         place(&mut places, &channels, units.len())?;
         Ok(Self {
             reader,
@@ -110,7 +110,6 @@ impl Photons {
         Windows::whole(&stretches, self.dwell, self.instants)
     }
 
-    /// Names of the sensors.
     pub fn sensor_names(&self) -> Vec<String> {
         let names = self.channels.iter().map(|&channel| channel_name(channel));
         sensor_names(names, &self.gates)
@@ -139,8 +138,12 @@ impl Photons {
             let wanted = Wanted { places: &self.places, gates: &self.units };
             let (clock, ahead) = (&mut self.clock, &mut self.ahead);
             let (used, stop) = match self.units.is_empty() {
-                true => of_words!(kind, W => take::<W, false>(records, clock, ahead, wanted, sink)),
-                false => of_words!(kind, W => take::<W, true>(records, clock, ahead, wanted, sink)),
+                true => {
+                    of_words!(kind, W => add_records::<W, false>(records, clock, ahead, wanted, sink))
+                }
+                false => {
+                    of_words!(kind, W => add_records::<W, true>(records, clock, ahead, wanted, sink))
+                }
             };
             self.used += used * RECORD;
             match stop {
@@ -203,7 +206,7 @@ fn check_markers(path: &Path, survey: &Survey, [first, second]: [usize; 2]) -> R
 }
 
 /// Adds records to a sink, and returns how many, and why no more.
-fn take<W: Words, const GATED: bool>(
+fn add_records<W: Words, const GATED: bool>(
     records: &[u8],
     clock: &mut Clock,
     ahead: &mut Option<Photon>,
@@ -244,7 +247,7 @@ fn take<W: Words, const GATED: bool>(
             (used, stop) = (index, Stop::Beyond);
             break;
         }
-        let Some(late) = order.take(time) else {
+        let Some(late) = order.add(time) else {
             (used, stop) = (index, Stop::Backwards(time));
             break;
         };
@@ -284,7 +287,7 @@ fn units_of(path: &Path, header: &Header, gates: &[Gate]) -> Result<Vec<Units>> 
     gate_units(path, unit, period, gates)
 }
 
-impl Source for Photons {
+impl CountSource for Photons {
     // Photons are counted one after the other: where an instant begins, nothing says.
     const SEEKS: bool = false;
 

@@ -63,7 +63,6 @@ struct Rows {
     pitch: usize,
 }
 
-/// Beams on a GPU.
 pub(in crate::beamform) struct GpuBackend {
     gpu: Arc<dyn Gpu>,
     shape: Shape,

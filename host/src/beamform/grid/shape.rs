@@ -137,7 +137,6 @@ impl Shape {
         }
     }
 
-    /// Bytes of a power.
     pub(super) const fn power_bytes(&self) -> usize {
         if self.half { 2 } else { 4 }
     }

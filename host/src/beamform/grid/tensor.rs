@@ -373,7 +373,6 @@ impl Launch {
         self.parts as usize * sums(self.eights[0], self.tiles) as usize
     }
 
-    /// Times of a step.
     fn step_times(&self, shape: &Shape) -> usize {
         DEPTH as usize / together(shape)
     }

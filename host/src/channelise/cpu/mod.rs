@@ -143,7 +143,7 @@ struct Cpu {
 }
 
 /// Samples of a block and those kept before it.
-struct Source<'a> {
+struct Joined<'a> {
     tail: &'a [Vec<f32>],
     tail_first: u64,
     /// In rows of time.
@@ -153,7 +153,7 @@ struct Source<'a> {
     start: u64,
 }
 
-impl Source<'_> {
+impl Joined<'_> {
     /// Decodes an input's samples from `first` on to components; all of them exist.
     fn decode(&self, input: usize, first: u64, to: &mut [f32]) {
         let encoding = self.block.encoding();
@@ -176,7 +176,7 @@ impl Cpu {
     /// Makes the spectra `range` of a batch, `[input][spectrum][channel]`, and counts clipped samples.
     fn rows(
         &self,
-        source: &Source<'_>,
+        source: &Joined<'_>,
         batch: &Batch,
         range: std::ops::Range<usize>,
         rows: &mut [u8],
@@ -289,7 +289,7 @@ impl Cpu {
     }
 
     /// Keeps the samples from `keep` on.
-    fn keep(&self, source: &Source<'_>, keep: u64) -> Vec<Vec<f32>> {
+    fn keep(&self, source: &Joined<'_>, keep: u64) -> Vec<Vec<f32>> {
         let parts = if self.engine.shape.raw.is_complex() { 2 } else { 1 };
         let end = source.start + source.block.len() as u64;
         let keep_row = |input| {
@@ -313,7 +313,7 @@ impl Backend for Cpu {
             return Err(Error::invalid("raw samples in a GPU's memory: expected host memory"));
         };
         let gathered;
-        let source = |block, bytes| Source {
+        let source = |block, bytes| Joined {
             tail: &self.tail,
             tail_first: self.tail_first,
             block,

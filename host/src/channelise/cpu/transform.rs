@@ -395,7 +395,6 @@ unsafe fn turning<V: Vector>(turns: &[[u64; 2]; MAX_LANES], frequency: i64) -> C
     unsafe { [V::load(&parts[0]), V::load(&parts[1])] }
 }
 
-/// One number.
 #[derive(Clone, Copy)]
 struct Number(f32);
 

@@ -159,7 +159,6 @@ pub(super) fn two_pass(gpu: &Arc<dyn Gpu>, shape: &Shape, known: bool) -> Option
     Some(TwoPass { of_columns, of_bins, split })
 }
 
-/// The kernel for a shape.
 pub(super) fn choose(gpu: &Arc<dyn Gpu>, shape: &Shape, wanted: Kernel) -> Result<Kernel> {
     let levels = shape.channels <= LEVELS_SIZE as usize
         && 8 * shape.channels <= gpu.facts().shared_bytes as usize;

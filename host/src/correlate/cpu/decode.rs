@@ -7,7 +7,6 @@ pub(super) trait Decode<S>: Send + Sync + 'static {
     /// Bytes of the sample of value zero.
     const ZERO: Self::Raw;
 
-    /// Bytes as samples.
     fn samples(bytes: &[u8]) -> &[Self::Raw];
 
     /// The value of a sample: real, imaginary.

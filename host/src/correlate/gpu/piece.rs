@@ -44,7 +44,6 @@ pub(super) struct Rows {
     pub(super) samples: u64,
     /// Bytes from one row to the next.
     pub(super) row_stride: usize,
-    /// Bytes of a row.
     pub(super) row_bytes: usize,
     /// Whether they are excess-8 nibbles.
     pub(super) offset: bool,

@@ -64,7 +64,6 @@ pub(super) struct CudaGpu {
     ordinal: u32,
     name: String,
     facts: Facts,
-    /// The PTX of the kernels.
     ptx: Kernels,
     context: Context,
     default_stream: CudaStream,
@@ -367,7 +366,7 @@ impl Gpu for CudaGpu {
             if turn < parts {
                 let first = turn * STAGING_BYTES;
                 let length = STAGING_BYTES.min(bytes.len() - first);
-                let (buffer, event) = staging.take(&self.name)?;
+                let (buffer, event) = staging.next_slot(&self.name)?;
                 // SAFETY: the caller's promise; what the slot held before has been copied out.
                 self.check(unsafe {
                     let to = buffer.as_mut_ptr().cast();

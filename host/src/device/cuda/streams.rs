@@ -75,7 +75,7 @@ pub(super) struct Staging {
 
 impl Staging {
     /// The slot whose turn it is, no longer on its way, and its event.
-    pub(super) fn take(&mut self, name: &str) -> Result<&mut Slot> {
+    pub(super) fn next_slot(&mut self, name: &str) -> Result<&mut Slot> {
         let slot = self.next;
         self.next = (slot + 1) % STAGING_SLOTS;
         self.slots[slot].1.synchronize(name)?;

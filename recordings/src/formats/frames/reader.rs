@@ -8,8 +8,8 @@ use super::{
     files::{AHEAD, CHUNK, Cursor, Files},
     framing::Framing,
     scan::{
-        Place, SCANNED, SCANNED_BETWEEN, Sequence, common, first_after, frames_per_second, list,
-        long_gaps, scan, sequences,
+        LaterFrame, SCANNED, SCANNED_BETWEEN, Sequence, common, first_after, frames_per_second,
+        list, long_gaps, scan, sequences,
     },
 };
 use crate::array::time::{self, Timestamp};
@@ -321,7 +321,7 @@ impl<F: Framing> Frames<F> {
             let thread = axis.thread(stamp.thread);
             let index = axis.frame(&stamp).and_then(|index| u64::try_from(index).ok());
             if let (Some(thread), Some(index)) = (thread, index.filter(|&index| index >= frame)) {
-                early.push(Place { file: found, at, thread, index, validity: stamp.validity });
+                early.push(LaterFrame { file: found, at, thread, index, validity: stamp.validity });
             }
         }
         let sequence = &mut self.sequences[sequence];
@@ -331,10 +331,10 @@ impl<F: Framing> Frames<F> {
     }
 
     /// Takes in a frame whose time is within the block; whether nothing was known of it.
-    fn take(
+    fn place_frame(
         &mut self,
         block: &mut Block,
-        place: &Place,
+        place: &LaterFrame,
         sequence: usize,
         remembered: bool,
     ) -> Result<bool> {
@@ -365,7 +365,7 @@ impl<F: Framing> Frames<F> {
         let mut early = Vec::new();
         for place in std::mem::take(&mut self.sequences[sequence].early) {
             if self.filling.holds(place.index) {
-                let new = self.take(block, &place, sequence, true)?;
+                let new = self.place_frame(block, &place, sequence, true)?;
                 wanted = wanted.saturating_sub(usize::from(new));
             }
             if place.index >= after {
@@ -379,9 +379,9 @@ impl<F: Framing> Frames<F> {
                 break;
             };
             let (thread, index) = self.index(file, at, &stamp)?;
-            let place = Place { file, at, thread, index, validity: stamp.validity };
+            let place = LaterFrame { file, at, thread, index, validity: stamp.validity };
             if self.filling.holds(index) {
-                let new = self.take(block, &place, sequence, false)?;
+                let new = self.place_frame(block, &place, sequence, false)?;
                 wanted = wanted.saturating_sub(usize::from(new));
             }
             if index >= after {

@@ -21,7 +21,7 @@ pub(super) const SCANNED_BETWEEN: usize = SCANNED / 16;
 
 /// A frame that is read later.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct LaterFrame {
     pub(super) file: usize,
     pub(super) at: u64,
     pub(super) thread: usize,
@@ -35,7 +35,7 @@ pub(super) struct Sequence {
     pub(super) cursor: Cursor,
     /// Which threads are in it.
     pub(super) threads: Vec<bool>,
-    pub(super) early: Vec<Place>,
+    pub(super) early: Vec<LaterFrame>,
     /// The cursor's last frame, until it is [handed out](super::Frames::next_frame).
     pub(super) standing: Option<u64>,
 }

@@ -234,7 +234,6 @@ impl Description {
     }
 }
 
-/// A card: a name and a value.
 fn card(name: &str, value: &str) -> String {
     format!("{:<CARD$}", format!("{name:<8}= {value}"))
 }

@@ -6,7 +6,7 @@ use crate::array::file::{Input, Polarisation};
 
 /// Origin of a number of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum Origin {
     /// The visibility of this baseline of the correlator.
     Plain(usize),
     /// Its conjugate.
@@ -25,7 +25,7 @@ pub(super) struct Products {
     /// Pairs of antennas, `ant_1` and `ant_2`, as places in the array's list.
     pub pairs: Vec<(usize, usize)>,
     /// `[pair][polarisation]`.
-    pub sources: Vec<Source>,
+    pub sources: Vec<Origin>,
 }
 
 impl Products {
@@ -64,9 +64,9 @@ impl Products {
                 pairs.push((first, second));
                 for &(p, q) in &polarisations {
                     sources.push(match (find(first, p), find(second, q)) {
-                        (Some(j), Some(i)) if j <= i => Source::Plain(baseline(i, j)),
-                        (Some(j), Some(i)) => Source::Conjugate(baseline(j, i)),
-                        _ => Source::None,
+                        (Some(j), Some(i)) if j <= i => Origin::Plain(baseline(i, j)),
+                        (Some(j), Some(i)) => Origin::Conjugate(baseline(j, i)),
+                        _ => Origin::None,
                     });
                 }
             }
@@ -106,7 +106,7 @@ mod tests {
         let products = Products::new(&inputs(&[(1, X), (1, Y), (0, Y), (0, X)])).unwrap();
         assert_eq!(products.pairs, [(1, 1), (1, 0), (0, 0)]);
         assert_eq!(products.numbers(), [-5, -6, -7, -8]);
-        use Source::{Conjugate, Plain};
+        use Origin::{Conjugate, Plain};
         let expected = [
             [Plain(0), Plain(2), Plain(1), Conjugate(1)],
             // x of antenna 1 with x of antenna 0: inputs 0 and 3; y: 1 and 2; xy: 0 and 2; yx: 1 and 3.
@@ -120,7 +120,7 @@ mod tests {
     fn what_an_antenna_lacks_has_no_source() {
         let products = Products::new(&inputs(&[(0, X), (0, Y), (1, Y)])).unwrap();
         let last = &products.sources[8..];
-        assert_eq!(last, [Source::None, Source::Plain(5), Source::None, Source::None]);
+        assert_eq!(last, [Origin::None, Origin::Plain(5), Origin::None, Origin::None]);
         let one = Products::new(&inputs(&[(0, Y), (2, Y)])).unwrap();
         assert_eq!((one.numbers(), one.pairs.len()), (vec![-6], 3));
         let error = Products::new(&inputs(&[(0, X), (1, L)])).unwrap_err();

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use num_complex::Complex;
 use rust_hdf5::{H5File, H5Type, Hdf5Error, file::H5FileOptions, types::HBool};
 
-use super::products::{Products, Source};
+use super::products::{Origin, Products};
 use super::{
     header::{Columns, Header, MOST_BYTES, rows_of_piece, scalar},
     number::Number,
@@ -284,8 +284,8 @@ impl Writer {
             Visibilities::Float(sums) => (sums.dim(), false),
         };
         let inputs = self.products.sources.iter().filter_map(|source| match *source {
-            Source::Plain(baseline) | Source::Conjugate(baseline) => Some(baseline + 1),
-            Source::None => None,
+            Origin::Plain(baseline) | Origin::Conjugate(baseline) => Some(baseline + 1),
+            Origin::None => None,
         });
         let expected = ((self.channels, inputs.max().unwrap_or(0)), self.integer);
         if found != expected {
@@ -377,14 +377,14 @@ impl Writer {
                 for channel in 0..self.channels {
                     for source in sources {
                         let (number, count) = match *source {
-                            Source::Plain(baseline) => {
+                            Origin::Plain(baseline) => {
                                 (sum(channel, baseline), valid.get(channel, baseline))
                             }
-                            Source::Conjugate(baseline) => {
+                            Origin::Conjugate(baseline) => {
                                 let Complex { re, im } = sum(channel, baseline);
                                 (Complex::new(re, -im), valid.get(channel, baseline))
                             }
-                            Source::None => (Complex::new(T::default(), T::default()), 0),
+                            Origin::None => (Complex::new(T::default(), T::default()), 0),
                         };
                         numbers.push(Number(number));
                         flags.push(HBool::from(count == 0));
