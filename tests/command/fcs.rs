@@ -176,7 +176,7 @@ fn a_fit_gives_back_what_was_simulated() {
     let photons = made["photons"].as_u64().unwrap();
 
     let said = done(folder.path(), "info photons.ptu");
-    for line in ["T3 of MultiHarp", "sync period          1.25e-8 s", "channel 0", "channel 1"] {
+    for line in ["T3 of MultiHarp", "sync period          12.5 ns", "channel 0", "channel 1"] {
         assert!(said.contains(line), "{said}: expected {line}");
     }
     let info: Value =

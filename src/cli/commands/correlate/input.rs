@@ -49,7 +49,7 @@ impl RawInput {
         (dated, expected): (bool, &str),
     ) -> Result<Option<Input>> {
         let Some(channels) = self.channelise else { return Ok(None) };
-        self.engine.refuse_sky_but_for(expected, dated)?;
+        self.engine.warn_of_sky_but_for(expected, dated);
         Input::channelised((paths, self.raw.with(options)), &self.engine, channels, array).map(Some)
     }
 }

@@ -27,7 +27,9 @@ use crate::cli::options::{
     units::seconds,
 };
 
-/// Correlate a recording: V[c][b(i,j)] = sum over t of x_i[c][t] conj(x_j[c][t]), j <= i
+/// Correlate a recording: visibilities of all pairs of inputs
+///
+/// V[c][b(i,j)] = sum over t of x_i[c][t] conj(x_j[c][t]), j <= i.
 ///
 /// The output is a NumPy file, int64 [dump][channel][baseline][2] (float32 for cf16 samples), with
 /// baseline b(i,j) = i(i+1)/2 + j, autocorrelations included; or, where its name ends in .uvh5, a UVH5
@@ -40,7 +42,7 @@ use crate::cli::options::{
 /// from the F-engine to the correlator on the device, and a spectrum is a time sample.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = EXAMPLES,
+    after_long_help = EXAMPLES,
     allow_negative_numbers = true,
     mut_arg("layout", |arg| arg.conflicts_with("channelise")),
     mut_arg("flag", |arg| arg.conflicts_with("van_vleck"))
@@ -68,14 +70,14 @@ pub struct Args {
     seconds: Option<f64>,
     /// NumPy file to write the number of valid time samples of each dump to, uint64 [dump]; of each baseline (in the
     /// first channel), [dump][baseline], with --channelise and for bits
-    #[arg(long, value_name = "COUNTS.npy", value_parser = output())]
+    #[arg(long, value_name = "COUNTS.npy", value_parser = output(), hide_short_help = true)]
     counts: Option<PathBuf>,
     /// Write correlation coefficients, -1 to 1, in place of sums: for b1 and b2 made of Gaussian noise; 1 for an input
     /// with itself
     ///
     /// quantise writes beside its output which voltages its levels stand for. STEP replaces that: the step in standard
     /// deviations, of voltages that were no integers. Without either, the optimal step is assumed.
-    #[arg(long, value_name = "STEP", num_args = 0..=1, require_equals = true)]
+    #[arg(long, value_name = "STEP", num_args = 0..=1, require_equals = true, hide_short_help = true)]
     van_vleck: Option<Option<f64>>,
     #[command(flatten)]
     selection: Selection,
@@ -85,11 +87,14 @@ pub struct Args {
     place: Place,
     /// Subchannels to make of every channel first: a power of two, 2 to 512, in ci8, by 4 taps. A spectrum of them is a time
     /// sample; the array file describes subchannels. corrust upchannelise has more options
-    #[arg(long, value_name = "U", conflicts_with_all = ["channelise", "van_vleck"])]
+    #[arg(long, value_name = "U", conflicts_with_all = ["channelise", "van_vleck"], hide_short_help = true)]
     upchannelise: Option<usize>,
     /// Scale the weights of --upchannelise so that white noise keeps its variance [default: a tone keeps its amplitude]
-    #[arg(long, requires = "upchannelise")]
+    #[arg(long, requires = "upchannelise", hide_short_help = true)]
     unit_noise: bool,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     raw: RawInput,
 }
@@ -173,6 +178,7 @@ impl Args {
             (gates, &self.selection, &self.flagging),
             self.place.clone(),
             outputs,
+            self.json,
         )
     }
 

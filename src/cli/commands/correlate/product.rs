@@ -9,6 +9,8 @@ use corrust::{
     run::{Integration, Product, Run, Visibilities, block_times},
 };
 
+use serde_json::json;
+
 use crate::cli::commands::correlate::input::Input;
 use crate::cli::commands::correlate::outputs::{Names, Outputs};
 use crate::cli::commands::correlate::totals::Totals;
@@ -17,9 +19,9 @@ use crate::cli::options::engine::{LEVELS, warn_of_clipped};
 use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::place::Place;
 use crate::cli::options::selection::{Gates, Selection};
-use crate::cli::terminal::numbers::{count, digits, si};
+use crate::cli::terminal::numbers::{self, count, si};
 use crate::cli::terminal::progress::Progress;
-use crate::cli::terminal::say::say;
+use crate::cli::terminal::say::{say, tell};
 
 /// Files that a product writes while it is made, and that are completed after it.
 pub struct Shared<T>(Rc<RefCell<Option<T>>>);
@@ -144,6 +146,7 @@ pub fn correlate(
     (gates, selection, flagging): (Option<Gates>, &Selection, &Flagging),
     place: Place,
     names: Names<'_>,
+    json: bool,
 ) -> Result<()> {
     let (unit, output) = (input.unit(), names.output);
     // An F-engine is on the correlator's own GPU; spectra are judged there if it is the only one.
@@ -197,12 +200,28 @@ pub fn correlate(
     if is_raw {
         warn_of_clipped(&done.clipped, shape.channels, totals.times, LEVELS);
     }
-    say(format_args!(
-        "{} in {seconds:.2} s: {}samples/s, {} useful TOPS on {device} ({kernel}): {}",
+    let rate =
+        (shape.inputs * shape.channels) as f64 * (totals.times - totals.skipped) as f64 / seconds;
+    let operations = useful_operations(shape.inputs, shape.channels, totals.fed) / seconds;
+    if json {
+        let missing = totals.missing();
+        let summary = json!({
+            "output": output, "inputs": shape.inputs, "channels": shape.channels,
+            "encoding": shape.encoding.name(), "times": totals.times, "times_recorded": recorded,
+            "times_per_dump": integration, "seconds_per_time": interval, "dumps": totals.dumps,
+            "gates": gate_count, "missing": missing, "flagged": flagged, "seconds": seconds,
+            "samples_per_second": rate, "operations_per_second": operations, "device": device,
+            "kernel": kernel.name(),
+        });
+        say(serde_json::to_string_pretty(&summary).expect("numbers and text"));
+        return Ok(());
+    }
+    let took = numbers::seconds(seconds);
+    tell(format_args!(
+        "{} in {took}: {}samples/s, {}op/s useful on {device} ({kernel}): {}",
         totals.describe(&shape, interval, gate_count),
-        si(shape.inputs as f64 * shape.channels as f64 * (totals.times - totals.skipped) as f64
-            / seconds),
-        digits(useful_operations(shape.inputs, shape.channels, totals.fed) / seconds / 1e12),
+        si(rate),
+        si(operations),
         output.display()
     ));
     Ok(())

@@ -27,13 +27,12 @@ use crate::cli::pictures::plot;
 use crate::cli::terminal::numbers::si;
 use crate::cli::terminal::say::say;
 
-/// Simulate a recording, correlate it, recover the delays of its sources, and plot; then the way from raw
-/// voltages
+/// Simulate and correlate sources, recover their delays, and plot
 ///
-/// The raw voltages of a source in the sky go through an F-engine, which undoes its delays while Earth turns,
+/// A recording of channels first, then one of raw voltages. The raw voltages of a source in the sky go through an F-engine, which undoes its delays while Earth turns,
 /// and the correlator: its fringes stand still at a phase of 0.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// Folder for the recording, the visibilities and the plot
     #[arg(long, default_value = "demo", value_name = "FOLDER")]

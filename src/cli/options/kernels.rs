@@ -1,0 +1,105 @@
+//! Kernels and tuning of all GPUs, for the commands that run kernels.
+
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args as _, Command, FromArgMatches};
+#[cfg(feature = "sim")]
+use corrust::{Error, device};
+use corrust::{
+    Result,
+    device::{Kernels, Tuning},
+};
+
+#[cfg(feature = "sim")]
+use crate::cli::terminal::say::say;
+
+/// Kernels and tuning of all GPUs.
+#[derive(Debug, Default, clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "GPU kernels")]
+pub struct KernelArgs {
+    /// File or folder of PTX with kernels that replace the built-in ones (or CORRUST_PTX)
+    #[arg(long, global = true, value_name = "PATH", hide_short_help = true)]
+    ptx: Option<PathBuf>,
+    /// Table of `corrust bench --tune` for the choice of kernels (or CORRUST_TUNING)
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    tuning: Option<PathBuf>,
+    /// Print what device sim counted of each kernel: instructions, bank conflicts, sectors of memory, divergent branches
+    #[cfg(feature = "sim")]
+    #[arg(long, global = true, hide_short_help = true)]
+    report: bool,
+    /// Whether no device that is named can be a simulator. A plan of `observe` names its devices itself.
+    #[cfg(feature = "sim")]
+    #[arg(skip)]
+    not_simulated: bool,
+}
+
+/// Command that has devices, and no option `--device`.
+const OBSERVE: &str = "observe";
+
+impl KernelArgs {
+    /// Adds the options to a command if it runs kernels.
+    pub fn added(command: Command) -> Command {
+        let has_device = command.get_arguments().any(|argument| argument.get_id() == "device");
+        match has_device || command.get_name() == OBSERVE {
+            true => Self::augment_args(command),
+            false => command,
+        }
+    }
+
+    /// Options of the command that was given.
+    pub fn of(matches: &ArgMatches) -> clap::error::Result<Self> {
+        let given = matches.subcommand().filter(|(_, given)| given.try_contains_id("ptx").is_ok());
+        let Some((_name, given)) = given else { return Ok(Self::default()) };
+        let found = Self::from_arg_matches(given)?;
+        #[cfg(feature = "sim")]
+        let found = {
+            let device = given.try_get_raw("device").ok().flatten();
+            let is_sim = device
+                .is_some_and(|mut all| all.any(|device| device.to_string_lossy().contains("sim")));
+            Self { not_simulated: !is_sim && _name != OBSERVE, ..found }
+        };
+        Ok(found)
+    }
+
+    /// Sets the kernels and the tuning that were named for all GPUs.
+    pub fn set(&self) -> Result<()> {
+        if let Some(path) = &self.ptx {
+            Kernels::read(path)?.set()?;
+        }
+        self.tuning.as_deref().map_or(Ok(()), |path| Tuning::read(path)?.set())
+    }
+
+    /// Fails if counts are asked for where no simulator can run a kernel, before any work.
+    #[cfg(feature = "sim")]
+    pub fn check(&self) -> Result<()> {
+        match self.report && self.not_simulated {
+            true => Err(Error::invalid(NOT_SIMULATED)),
+            false => Ok(()),
+        }
+    }
+
+    #[cfg(not(feature = "sim"))]
+    pub fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Prints what simulators counted, if it was asked for.
+    #[cfg(feature = "sim")]
+    pub fn print_reports(&self) -> Result<()> {
+        let reports = if self.report { device::reports() } else { return Ok(()) };
+        if reports.is_empty() {
+            return Err(Error::invalid(NOT_SIMULATED));
+        }
+        reports.values().for_each(|report| say(format_args!("{}", report.to_string().trim_end())));
+        Ok(())
+    }
+
+    #[cfg(not(feature = "sim"))]
+    pub fn print_reports(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(feature = "sim")]
+const NOT_SIMULATED: &str = "--report: no kernel ran on a simulator, expected --device sim";
