@@ -67,17 +67,18 @@ Exit codes: 0 done, 1 slower (bench --against) or a requirement failed (qualify)
 
 /// The program with its commands in groups, and with examples on both levels of each command's help.
 pub fn arranged(command: Command) -> Command {
-    let command = command.mut_subcommands(with_examples);
+    let command = command.mut_subcommands(|command| with_examples(in_brief(command)));
     let list = list(&command);
-    let template =
-        format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}{OPTIONS}");
+    let header = command.get_styles().get_header();
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}{header}Options:{header:#}\n\
+         {{options}}{{after-help}}"
+    );
     command
         .help_template(StyledStr::from(template))
         .after_help(MORE)
         .after_long_help(format!("{MORE}\n\n{EXAMPLES}"))
 }
-
-const OPTIONS: &str = "{all-args}{after-help}";
 
 /// Headings, names and first lines of the commands.
 fn list(command: &Command) -> String {
@@ -100,6 +101,34 @@ fn list(command: &Command) -> String {
     text
 }
 
+/// A command whose first level of help has the options in brief.
+fn in_brief(command: Command) -> Command {
+    command.mut_subcommands(in_brief).mut_args(|option| {
+        let Some(help) = option.get_help().map(StyledStr::to_string) else { return option };
+        let long = option.get_long_help().cloned().unwrap_or_else(|| help.clone().into());
+        option.help(brief(&help)).long_help(long)
+    })
+}
+
+/// The beginning of a text that is longer than a line: up to a semicolon, else a colon, and the default at its end.
+fn brief(text: &str) -> String {
+    /// Letters of a line beside the options' names; a text of fewer than the least says nothing.
+    const LINE: usize = 72;
+    const LEAST: usize = 20;
+    if text.len() <= LINE {
+        return text.to_owned();
+    }
+    let (words, default) = match text.rfind(" [default: ") {
+        Some(at) if text.ends_with(']') => text.split_at(at),
+        _ => (text, ""),
+    };
+    let cut = |words: &str, mark: &str| match words.find(mark) {
+        Some(at) if at >= LEAST && words.len() > LINE => words[..at].to_owned(),
+        _ => words.to_owned(),
+    };
+    cut(&cut(words, "; "), ": ") + default
+}
+
 /// A command whose first level of help has some of the examples of the second.
 fn with_examples(command: Command) -> Command {
     let Some(all) = command.get_after_long_help().map(StyledStr::to_string) else { return command };
@@ -118,7 +147,19 @@ mod tests {
 
     use clap::Command;
 
-    use super::GROUPS;
+    use super::{GROUPS, brief};
+
+    #[test]
+    fn long_texts_are_cut_at_their_marks() {
+        let text = "Number of channels to make of a recording: from 0 Hz up without the Nyquist channel for real ones";
+        assert_eq!(brief(text), "Number of channels to make of a recording");
+        let text = "Device: auto (the first GPU, else the CPU), cuda or cpu; cuda:0,cuda:1 are several GPUs [default: x]";
+        assert_eq!(
+            brief(text),
+            "Device: auto (the first GPU, else the CPU), cuda or cpu [default: x]"
+        );
+        assert_eq!(brief("Seconds; or none"), "Seconds; or none");
+    }
 
     #[test]
     fn every_command_is_in_one_group() {

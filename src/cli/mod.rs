@@ -81,10 +81,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let mut command = parser();
     let parsed = command.try_get_matches_from_mut(arguments).and_then(|matches| {
         given::note(&command, &matches);
-        let faults = |error: clap::Error| error.format(&mut command);
-        let cli =
-            Cli::from_arg_matches(&matches).and_then(|cli| Ok((cli, KernelArgs::of(&matches)?)));
-        cli.map_err(faults)
+        let kernels = KernelArgs::of(&command, &matches);
+        let cli = Cli::from_arg_matches(&matches).and_then(|cli| Ok((cli, kernels?)));
+        cli.map_err(|error| error.format(&mut command))
     });
     let (cli, kernels) = match parsed {
         Ok(parsed) => parsed,

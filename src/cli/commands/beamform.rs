@@ -88,7 +88,7 @@ pub struct Args {
     /// several GPUs share the channels
     #[arg(long, default_value_t, help_heading = "Device")]
     device: Devices,
-    #[arg(long, default_value_t = Kernel::Auto, help = kernels(), help_heading = "Device")]
+    #[arg(long, default_value_t = Kernel::Auto, help = kernels(), help_heading = "Device", hide_short_help = true)]
     kernel: Kernel,
     #[command(flatten)]
     tolerance: Tolerance,

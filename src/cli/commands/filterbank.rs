@@ -71,7 +71,7 @@ pub struct PowerOptions {
     #[arg(short, long, value_name = "OUT.fil", value_parser = output())]
     pub output: PathBuf,
     /// Array file: frequencies at even steps, start and sample time [default: what the recording says]
-    #[arg(long, value_name = "ARRAY.json", value_parser = input())]
+    #[arg(long, value_name = "ARRAY.json", value_parser = input(), hide_short_help = true)]
     pub array: Option<PathBuf>,
     /// Inputs whose powers are added, as in 0,3 [default: all]
     #[arg(long = "input", value_name = "I", value_delimiter = ',')]

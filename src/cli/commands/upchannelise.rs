@@ -66,7 +66,7 @@ pub struct FilterBank {
     #[arg(long, default_value = "ci8")]
     output_encoding: SpectrumEncoding,
     /// Kernel of the filter bank: auto, or one of cpu-portable, cpu-avx2, cpu-avx512, registers, any
-    #[arg(long, default_value_t = Kernel::Auto, help_heading = "Device")]
+    #[arg(long, default_value_t = Kernel::Auto, help_heading = "Device", hide_short_help = true)]
     kernel: Kernel,
 }
 

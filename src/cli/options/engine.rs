@@ -40,7 +40,7 @@ pub struct Engine {
     #[arg(long, value_name = "H.npy", value_parser = input(), hide_short_help = true)]
     prototype: Option<PathBuf>,
     /// Oversampling factor A/B, as 32/27: a spectrum begins B/A of a channel's period after the one before [default: 1]
-    #[arg(long, value_name = "A/B")]
+    #[arg(long, value_name = "A/B", hide_short_help = true)]
     oversample: Option<Oversampling>,
     /// Invert a band that runs downwards, as one is of which the recording says so: channels are conjugated and written in
     /// ascending frequency
@@ -61,7 +61,7 @@ pub struct Engine {
     gains: Option<PathBuf>,
     /// Measure gains in the first block that give the real and imaginary parts of each input and channel this standard
     /// deviation; without a number 20 for ci8, 2.8 for 4 bits, 1 for floats
-    #[arg(long, value_name = "SIGMA", num_args = 0..=1)]
+    #[arg(long, value_name = "SIGMA", num_args = 0..=1, hide_short_help = true)]
     level: Option<Option<f32>>,
     /// Encoding of channelised samples: ci8, ci4, ci4-offset, cf16 or cf32
     #[arg(id = "spectrum_encoding", long = "output-encoding", value_name = "OUTPUT_ENCODING")]

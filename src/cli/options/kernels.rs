@@ -42,14 +42,22 @@ impl KernelArgs {
     pub fn added(command: Command) -> Command {
         let has_device = command.get_arguments().any(|argument| argument.get_id() == "device");
         match has_device || command.get_name() == OBSERVE {
-            true => Self::augment_args(command),
+            true => {
+                // Added options bring the words about them along.
+                let (about, long) =
+                    (command.get_about().cloned(), command.get_long_about().cloned());
+                Self::augment_args(command).about(about).long_about(long)
+            }
             false => command,
         }
     }
 
-    /// Options of the command that was given.
-    pub fn of(matches: &ArgMatches) -> clap::error::Result<Self> {
-        let given = matches.subcommand().filter(|(_, given)| given.try_contains_id("ptx").is_ok());
+    /// Options of the command of `all` that was given.
+    pub fn of(all: &Command, matches: &ArgMatches) -> clap::error::Result<Self> {
+        let has_them = |command: &Command| command.get_arguments().any(|it| it.get_id() == "ptx");
+        let given = matches
+            .subcommand()
+            .filter(|(name, _)| all.find_subcommand(name).is_some_and(has_them));
         let Some((_name, given)) = given else { return Ok(Self::default()) };
         let found = Self::from_arg_matches(given)?;
         #[cfg(feature = "sim")]

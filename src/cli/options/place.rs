@@ -9,7 +9,7 @@ pub struct Place {
     /// several GPUs share the channels
     #[arg(long, default_value_t, help_heading = "Device")]
     pub device: Devices,
-    #[arg(long, default_value_t = Kernel::Auto, help = kernels(), help_heading = "Device")]
+    #[arg(long, default_value_t = Kernel::Auto, help = kernels(), help_heading = "Device", hide_short_help = true)]
     pub kernel: Kernel,
 }
 

@@ -51,7 +51,7 @@ fn dash(path: PathBuf, stream: &str) -> PathBuf {
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Existing {
     /// Refuse to replace files that exist
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide_short_help = true)]
     no_clobber: bool,
 }
 

@@ -18,7 +18,7 @@ pub struct Volume {
     /// Print only errors, and results that are asked for
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
-    /// Print details, too: version, threads, recordings, time and memory
+    /// Print details, too: version, threads, time
     #[arg(short, long, global = true)]
     verbose: bool,
 }

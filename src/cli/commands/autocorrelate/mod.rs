@@ -109,7 +109,7 @@ pub struct Args {
     device: Devices,
     /// Kernel: auto; of a GPU bin-groups, packets or tensor-cores; of a CPU counts, or times: photons by their arrival
     /// times, which are quicker where most instants have none
-    #[arg(long, default_value_t = Kernel::Auto, hide_short_help = true, help_heading = "Device")]
+    #[arg(long, default_value_t = Kernel::Auto, hide_short_help = true, help_heading = "Device", hide_short_help = true)]
     kernel: Kernel,
     #[command(flatten)]
     photons: PhotonArgs,

@@ -80,7 +80,7 @@ pub struct Args {
     /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
     #[arg(long, default_value_t, help_heading = "Device")]
     device: Devices,
-    #[arg(long, default_value_t = Kernel::Auto, help = kernels(), help_heading = "Device")]
+    #[arg(long, default_value_t = Kernel::Auto, help = kernels(), help_heading = "Device", hide_short_help = true)]
     kernel: Kernel,
     #[command(flatten)]
     engine: Engine,

@@ -79,6 +79,9 @@ pub struct Args {
     /// deviations, of voltages that were no integers. Without either, the optimal step is assumed.
     #[arg(long, value_name = "STEP", num_args = 0..=1, require_equals = true, hide_short_help = true)]
     van_vleck: Option<Option<f64>>,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
@@ -92,9 +95,6 @@ pub struct Args {
     /// Scale the weights of --upchannelise so that white noise keeps its variance [default: a tone keeps its amplitude]
     #[arg(long, requires = "upchannelise", hide_short_help = true)]
     unit_noise: bool,
-    /// Print the summary as JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     raw: RawInput,
 }

@@ -100,6 +100,7 @@ impl Args {
             (None, &Selection::default(), &Flagging::default()),
             place.clone(),
             Names { output: &output, array: None, counts: None, spacing: None, van_vleck: None },
+            false,
         )?;
 
         let inputs = SIMULATION.shape.inputs;
@@ -148,7 +149,14 @@ fn stop_fringes(raw: &PathBuf, output: &PathBuf, place: Place) -> Result<()> {
     let recording = format::open_raw(&[raw], Options::default())?;
     let input = Input::raw(recording, (builder, Some(20.0)), sky, None)?;
     let names = Names { output, array: None, counts: None, spacing: None, van_vleck: None };
-    correlate(input, None, (None, &Selection::default(), &Flagging::default()), place, names)?;
+    correlate(
+        input,
+        None,
+        (None, &Selection::default(), &Flagging::default()),
+        place,
+        names,
+        false,
+    )?;
 
     let found = coherences(&Measured::open(output, 0)?.dump(0)?, RAW_INPUTS);
     let pairs = (0..RAW_INPUTS).flat_map(|i| (0..i).map(move |j| baseline(i, j)));

@@ -53,7 +53,7 @@ pub struct Args {
     #[arg(short, long, value_name = "NAME")]
     pub output: Option<PathBuf>,
     /// Array file for UVH5, JSON: telescope, location, antennas, frequencies
-    #[arg(long, value_name = "ARRAY.json", value_parser = input())]
+    #[arg(long, value_name = "ARRAY.json", value_parser = input(), hide_short_help = true)]
     pub array: Option<PathBuf>,
     /// Dumps in a file; for curves, looks from one file to the next
     #[arg(long, default_value_t = 1, value_name = "DUMPS", hide_short_help = true)]
@@ -77,7 +77,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", value_parser = host, hide_short_help = true)]
     pub http_host: Vec<String>,
     /// Longest that it correlates what came before a signal that ends it
-    #[arg(long, value_name = "TIME", default_value = "1.5s")]
+    #[arg(long, value_name = "TIME", default_value = "1.5s", hide_short_help = true)]
     pub drain: Seconds,
     #[command(flatten)]
     pub vdif: Vdif,
