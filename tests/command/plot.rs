@@ -90,17 +90,14 @@ fn scales_have_names_and_lines_colours_of_their_own() {
         }
     }
     let (svg, texts) = figure("spectra");
-    // Ticks of power differ from each other; channels are whole, and all inputs are named.
+    // Ticks of power differ from each other; channels are whole, and inputs are named: as many as there are colours.
     let powers: Vec<&String> = texts.iter().filter(|text| text.contains('.')).collect();
     assert!(powers.len() > 2, "{texts:?}");
     assert!(powers.windows(2).all(|pair| pair[0] != pair[1]), "{powers:?}");
-    assert!(
-        ["20", "0", "15"].iter().all(|name| texts.iter().any(|text| text == name)),
-        "{texts:?}"
-    );
+    assert!(["20", "0", "5"].iter().all(|name| texts.iter().any(|text| text == name)), "{texts:?}");
     let names = texts.iter().skip_while(|text| *text != "input").skip(1);
     assert!(
-        names.eq((0..16).map(|input| input.to_string()).collect::<Vec<_>>().iter()),
+        names.eq((0..8).map(|input| input.to_string()).collect::<Vec<_>>().iter()),
         "{texts:?}"
     );
     let colours: std::collections::BTreeSet<&str> = svg
@@ -108,9 +105,10 @@ fn scales_have_names_and_lines_colours_of_their_own() {
         .filter(|line| line.starts_with("<polyline"))
         .filter_map(|line| line.split_once("stroke=\"")?.1.split('"').next())
         .collect();
-    assert!(colours.len() >= 16, "{colours:?}");
+    assert!(colours.len() >= 8, "{colours:?}");
+    assert!(texts.iter().any(|text| text.contains("the first 8 of 16")), "{texts:?}");
     // A legend without room says how many lines there are.
-    assert!(figure("closure").1.iter().any(|text| text.contains("the first 20 of 105")));
+    assert!(figure("closure").1.iter().any(|text| text.contains("the first 8 of 105")));
 }
 
 #[test]
@@ -241,5 +239,88 @@ fn options_that_do_not_apply_are_refused() {
     ] {
         let error = refused(folder, &format!("{arguments} --gates none.npy"));
         assert!(error.contains(&format!("warning: {expected}")), "{arguments}: {error}");
+    }
+}
+
+/// Powers, spectra, beams and stacks: a channel and a time that stand out are where the axes say.
+#[test]
+fn powers_beams_and_stacks_are_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("array.json"), ARRAY).unwrap();
+    done(folder, "simulate -o rec.npy --inputs 4 --channels 16 --times 600");
+    done(folder, "filterbank rec.npy -o p.fil --array array.json --integrate 8");
+    done(folder, "filterbank rec.npy -o p.npy --integrate 8");
+    done(folder, "filterbank rec.npy -o s.npy --integrate 8 --stokes IQUV");
+    let figure = |arguments: &str| {
+        done(folder, &format!("plot {arguments} -o x.svg"));
+        let svg = fs::read_to_string(folder.join("x.svg")).unwrap();
+        let found = texts(&svg);
+        (svg, found)
+    };
+    let (fil, names) = figure("p.fil");
+    for name in ["Power", "frequency (MHz)", "time (s)", "power (dB)"] {
+        assert!(names.iter().any(|text| text == name), "{name}: {names:?}");
+    }
+    let (npy, names) = figure("p.npy");
+    for name in ["channel", "time sample", "power (dB)"] {
+        assert!(names.iter().any(|text| text == name), "{name}: {names:?}");
+    }
+    // The same powers have the same colours.
+    let cells = |svg: &str| {
+        let cells = svg.lines().filter(|line| line.starts_with("<rect"));
+        cells.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(cells(&fil).len() > 16 * 75);
+    assert_eq!(cells(&fil), cells(&npy));
+    assert_ne!(cells(&figure("s.npy").0), cells(&figure("s.npy --index 3").0));
+    assert!(figure("p.fil --kind spectra").1.iter().any(|text| text == "Mean power"));
+
+    // A beam that hears its channel 2 alone, the second half of the time.
+    let mut beams = ndarray::Array5::<i8>::zeros((2, 4, 1, 64, 2));
+    beams.slice_mut(ndarray::s![1, 2, 0, 32.., ..]).fill(5);
+    ndarray_npy::write_npy(folder.join("b.npy"), &beams).unwrap();
+    let (svg, names) = figure("b.npy --index 1");
+    assert!(names.iter().any(|text| text == "Power, beam 1"), "{names:?}");
+    let bright: Vec<&str> = svg.lines().filter(|line| line.contains("#FDE724")).collect();
+    let number = |line: &str, name: &str| -> f64 {
+        line.split_once(&format!(" {name}=\""))
+            .unwrap()
+            .1
+            .split('"')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap()
+    };
+    let frame =
+        svg.lines().find(|line| line.contains("fill=\"none\"") && line.starts_with("<rect"));
+    let (left, width) = (number(frame.unwrap(), "x"), number(frame.unwrap(), "width"));
+    let (top, height) = (number(frame.unwrap(), "y"), number(frame.unwrap(), "height"));
+    let inside = bright.iter().filter(|line| number(line, "x") < left + width);
+    let inside: Vec<_> = inside.collect();
+    assert_eq!(inside.len(), 32, "{svg}");
+    for line in inside {
+        assert!((number(line, "x") - (left + width / 2.0)).abs() < 2.0, "{line}");
+        assert!(number(line, "y") > top + height / 2.0 - 2.0, "{line}");
+    }
+
+    let stack =
+        ndarray::Array3::from_shape_fn((3, 20, 30), |(_, row, column)| (row + column) as u16);
+    ndarray_npy::write_npy(folder.join("stack.npy"), &stack).unwrap();
+    let (_, names) = figure("stack.npy");
+    for name in ["Mean", "counts", "row", "column"] {
+        assert!(names.iter().any(|text| text == name), "{name}: {names:?}");
+    }
+    for (arguments, expected) in [
+        (
+            "p.fil --index 1",
+            "p.fil: --index 1: expected one below 1, the number of Stokes parameters",
+        ),
+        ("p.fil --kind closure", "p.fil: holds powers: expected --kind waterfall or spectra"),
+        ("b.npy --index 2", "b.npy: --index 2: expected one below 2, the number of beams"),
+    ] {
+        let error = refused(folder, &format!("plot {arguments} -o y.svg"));
+        assert!(error.contains(expected), "{arguments}: {error}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args as _, Command, FromArgMatches};
+use clap::{ArgMatches, Args as _, Command, FromArgMatches, builder::Resettable};
 #[cfg(feature = "sim")]
 use corrust::{Error, device};
 use corrust::{
@@ -46,7 +46,9 @@ impl KernelArgs {
                 // Added options bring the words about them along.
                 let (about, long) =
                     (command.get_about().cloned(), command.get_long_about().cloned());
-                Self::augment_args(command).about(about).long_about(long)
+                Self::augment_args(command)
+                    .about(Resettable::from(about))
+                    .long_about(Resettable::from(long))
             }
             false => command,
         }

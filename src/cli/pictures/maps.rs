@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::cli::pictures::chart::Axis;
 use crate::cli::pictures::heat::{Panel, panel};
-use crate::cli::pictures::plot::{Area, GREY, coherence, range_bar, save, usual_range};
+use crate::cli::pictures::plot::{Area, GREY, coherence, full_range, range_bar, save, usual_range};
 use corrust::Result;
 use ndarray::Array2;
 
@@ -28,7 +28,8 @@ pub struct Drawn {
     pub centred: bool,
 }
 
-/// Draws maps beside each other, each with its own colours, which reach from the 1st to the 99th of a hundred numbers. Axes are in
+/// Draws maps beside each other, each with its own colours, which reach from the 1st to the 99th of a hundred numbers, over lags to
+/// all of them. Axes are in
 /// micrometres where the side of a `pixel` is known.
 pub fn maps(path: &Path, all: &[Drawn], pixel: Option<f64>) -> Result<()> {
     let columns = all.len().min(COLUMNS) as i32;
@@ -48,7 +49,11 @@ fn places(count: usize, centred: bool, pixel: Option<f64>) -> Vec<f64> {
 
 fn map(area: &Area<'_>, drawn: &Drawn, pixel: Option<f64>) -> crate::cli::pictures::plot::Drawn {
     let cells = averaged(&drawn.values);
-    let (low, high) = usual_range(cells.iter().copied());
+    // Maps over lags have one peak; elsewhere single pixels may lie far off.
+    let (low, high) = match drawn.centred {
+        true => full_range(cells.iter().copied()),
+        false => usual_range(cells.iter().copied()),
+    };
     let (height, width) = drawn.values.dim();
     let name = |along: &'static str| match (drawn.centred, pixel.is_some(), along) {
         (true, true, "x") => "lag x (um)",

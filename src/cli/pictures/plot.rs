@@ -341,13 +341,23 @@ pub fn range_bar(
 
 /// Range from the 1st to the 99th of a hundred numbers, those apart that are not finite; not empty.
 pub fn usual_range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    range_without(values, 0.01)
+}
+
+/// Range of all numbers, those apart that are not finite; not empty.
+pub fn full_range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    range_without(values, 0.0)
+}
+
+/// Range of numbers without a part of them at either end.
+fn range_without(values: impl Iterator<Item = f64>, part: f64) -> (f64, f64) {
     let mut finite: Vec<f64> = values.filter(|value| value.is_finite()).collect();
     finite.sort_by(f64::total_cmp);
     let at = |part: f64| {
         let place = ((finite.len() as f64 - 1.0) * part).round().max(0.0) as usize;
         finite.get(place).copied().unwrap_or(0.0)
     };
-    let (low, high) = (at(0.01), at(0.99));
+    let (low, high) = (at(part), at(1.0 - part));
     if high > low { (low, high) } else { (low, low + 1.0) }
 }
 

@@ -11,7 +11,7 @@ use corrust::{
     },
     images::Stack,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::cli::commands::autocorrelate::read::Table;
 use crate::cli::options::files::UVH5;
@@ -65,8 +65,11 @@ const ARRAYS: &[(&[Dtype], &str, &[&str])] = &[
     (&[Dtype::Uint16], "stack of images", &["frame", "row", "column"]),
 ];
 
+/// Names and values, in the order in which they are printed.
+type Facts = Vec<(&'static str, Value)>;
+
 /// Facts of a file that is no recording.
-pub struct Made(Map<String, Value>);
+pub struct Made(Facts);
 
 impl Made {
     /// Describes a file if corrust writes such ones and they are neither recordings nor photons.
@@ -83,13 +86,15 @@ impl Made {
             _ if is_state(path)? => state(path)?,
             _ => return Ok(None),
         };
-        Ok(found.as_object().cloned().map(Self))
+        Ok(Some(Self(found)))
     }
 
     /// Prints the facts: lines, or JSON of the same names.
     pub fn print(&self, json: bool) {
         if json {
-            say(serde_json::to_string_pretty(&self.0).expect("text and numbers"));
+            let facts: serde_json::Map<String, Value> =
+                self.0.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+            say(serde_json::to_string_pretty(&facts).expect("text and numbers"));
             return;
         }
         for (name, value) in &self.0 {
@@ -109,30 +114,37 @@ impl Made {
                 }
                 other => other.to_string(),
             };
-            let name = name.trim_end_matches("_hz").replace('_', " ");
+            let name = name.trim_end_matches("_hz").trim_end_matches("_seconds").replace('_', " ");
+            let name = if name == "seconds" { "length".to_owned() } else { name };
             say(format_args!("{name:<21}{text}"));
         }
     }
 }
 
-fn powers(path: &Path) -> Result<Value> {
+fn powers(path: &Path) -> Result<Facts> {
     let reader = sigproc::Reader::open(path)?;
     let header = reader.header();
     let last = header.first_channel + (header.channels - 1) as f64 * header.channel_width;
-    Ok(json!({
-        "format": "SIGPROC filterbank", "holds": "powers [time][parameter][channel]",
-        "source": header.source, "times": reader.times(), "parameters": header.ifs,
-        "channels": header.channels, "bits": header.bits.count(),
-        "sample_seconds": header.interval, "seconds": header.interval * reader.times() as f64,
-        "first_channel_hz": header.first_channel, "last_channel_hz": last,
-        "start_mjd": (header.start > 0.0).then_some(header.start),
-        "ra_degrees": header.direction.map(|[ra, _]| ra),
-        "dec_degrees": header.direction.map(|[_, dec]| dec),
-        "beam": header.beam.map(|(beam, _)| beam),
-    }))
+    Ok(vec![
+        ("format", json!("SIGPROC filterbank")),
+        ("holds", json!("powers [time][parameter][channel]")),
+        ("source", json!(header.source)),
+        ("times", json!(reader.times())),
+        ("parameters", json!(header.ifs)),
+        ("channels", json!(header.channels)),
+        ("bits", json!(header.bits.count())),
+        ("sample_seconds", json!(header.interval)),
+        ("seconds", json!(header.interval * reader.times() as f64)),
+        ("first_channel_hz", json!(header.first_channel)),
+        ("last_channel_hz", json!(last)),
+        ("start_mjd", json!((header.start > 0.0).then_some(header.start))),
+        ("ra_degrees", json!(header.direction.map(|[ra, _]| ra))),
+        ("dec_degrees", json!(header.direction.map(|[_, dec]| dec))),
+        ("beam", json!(header.beam.map(|(beam, _)| beam))),
+    ])
 }
 
-fn visibilities(path: &Path) -> Result<Value> {
+fn visibilities(path: &Path) -> Result<Facts> {
     let reader = uvh5::Reader::open(path)?;
     let (times, frequencies) = (reader.times(), reader.frequencies());
     let day = 86_400.0;
@@ -140,36 +152,48 @@ fn visibilities(path: &Path) -> Result<Value> {
         [first, .., last] => Some(day * (last - first) / (times.len() - 1) as f64),
         _ => None,
     };
-    Ok(json!({
-        "format": "UVH5", "holds": "visibilities [dump][baseline][channel][polarisation]",
-        "dumps": reader.dumps(), "baselines": reader.pairs().len(),
-        "channels": frequencies.len(), "polarisations": reader.polarisations().len(),
-        "first_channel_hz": frequencies.first(), "last_channel_hz": frequencies.last(),
-        "first_dump_jd": times.first(), "dump_seconds": seconds,
-    }))
+    Ok(vec![
+        ("format", json!("UVH5")),
+        ("holds", json!("visibilities [dump][baseline][channel][polarisation]")),
+        ("dumps", json!(reader.dumps())),
+        ("baselines", json!(reader.pairs().len())),
+        ("channels", json!(frequencies.len())),
+        ("polarisations", json!(reader.polarisations().len())),
+        ("first_channel_hz", json!(frequencies.first())),
+        ("last_channel_hz", json!(frequencies.last())),
+        ("first_dump_jd", json!(times.first())),
+        ("dump_seconds", json!(seconds)),
+    ])
 }
 
-fn curves(path: &Path) -> Result<Value> {
+fn curves(path: &Path) -> Result<Facts> {
     let table = Table::read(path)?;
     let lags = table.lags.iter().copied().filter(|lag| *lag > 0.0);
     let (first, last) =
         lags.fold((f64::INFINITY, 0.0_f64), |(first, last), lag| (lag.min(first), lag.max(last)));
     let names: Vec<&String> = table.curves.iter().map(|(name, _)| name).collect();
-    Ok(json!({
-        "format": "table of text", "holds": "correlation curves g(tau)", "curves": names.len(),
-        "names": names.iter().take(super::LINES).collect::<Vec<_>>(), "lags": table.lags.len(),
-        "first_lag_seconds": (first < last).then_some(first),
-        "last_lag_seconds": (first < last).then_some(last), "error_bars": table.errors,
-        "blocks": table.without.first().map_or(0, |blocks| blocks.nrows()),
-    }))
+    Ok(vec![
+        ("format", json!("table of text")),
+        ("holds", json!("correlation curves g(tau)")),
+        ("curves", json!(names.len())),
+        ("names", json!(names.iter().take(super::LINES).collect::<Vec<_>>())),
+        ("lags", json!(table.lags.len())),
+        ("first_lag_seconds", json!((first < last).then_some(first))),
+        ("last_lag_seconds", json!((first < last).then_some(last))),
+        ("error_bars", json!(table.errors)),
+        ("blocks", json!(table.without.first().map_or(0, |blocks| blocks.nrows()))),
+    ])
 }
 
-fn stack(path: &Path) -> Result<Value> {
+fn stack(path: &Path) -> Result<Facts> {
     let stack = Stack::open(path, "data")?;
-    Ok(json!({
-        "format": stack.format(), "holds": "stack of images [frame][row][column]",
-        "frames": stack.frames(), "rows": stack.height(), "columns": stack.width(),
-    }))
+    Ok(vec![
+        ("format", json!(stack.format())),
+        ("holds", json!("stack of images [frame][row][column]")),
+        ("frames", json!(stack.frames())),
+        ("rows", json!(stack.height())),
+        ("columns", json!(stack.width())),
+    ])
 }
 
 /// Whether a file begins as a state does.
@@ -181,17 +205,21 @@ fn is_state(path: &Path) -> Result<bool> {
     Ok(bytes == BEGIN)
 }
 
-fn state(path: &Path) -> Result<Value> {
+fn state(path: &Path) -> Result<Facts> {
     let state = State::load(path)?;
     let shape = state.shape();
-    Ok(json!({
-        "format": "state of corrust autocorrelate --save", "holds": "a stream to be resumed",
-        "sensors": shape.sensors, "groups": shape.groups, "lags": shape.lags,
-        "scheme": shape.scheme.name(), "instants": state.instants(),
-    }))
+    Ok(vec![
+        ("format", json!("state of corrust autocorrelate --save")),
+        ("holds", json!("a stream to be resumed")),
+        ("sensors", json!(shape.sensors)),
+        ("groups", json!(shape.groups)),
+        ("lags", json!(shape.lags)),
+        ("scheme", json!(shape.scheme.name())),
+        ("instants", json!(state.instants())),
+    ])
 }
 
-fn array(path: &Path) -> Result<Option<Map<String, Value>>> {
+fn array(path: &Path) -> Result<Option<Facts>> {
     let reader = Reader::open(path)?;
     let (Some(dtype), shape) = (reader.dtype(), reader.shape()) else { return Ok(None) };
     let fits = |axes: &[&str]| {
@@ -203,8 +231,12 @@ fn array(path: &Path) -> Result<Option<Map<String, Value>>> {
     };
     let found = ARRAYS.iter().find(|(types, _, axes)| types.contains(&dtype) && fits(axes));
     let Some((_, holds, axes)) = found else { return Ok(None) };
-    let facts = json!({
-        "format": "NumPy", "holds": holds, "type": reader.type_name(), "axes": axes, "shape": shape,
-    });
-    Ok(facts.as_object().cloned())
+    let facts: Facts = vec![
+        ("format", json!("NumPy")),
+        ("holds", json!(holds)),
+        ("type", json!(reader.type_name())),
+        ("axes", json!(axes)),
+        ("shape", json!(shape)),
+    ];
+    Ok(Some(facts))
 }
