@@ -119,8 +119,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             Command::Autocorrelate(args) => args.run(),
             Command::Fit(args) => args.run(),
             Command::Images(args) => args.run(),
-            Command::Completions(args) => args.run(),
-            Command::Man(args) => args.run(),
+            Command::Completions(args) => args.run(parser()),
+            Command::Man(args) => args.run(parser()),
         };
         done.map(|()| 0)
     });

@@ -223,11 +223,12 @@ fn options_that_do_not_apply_are_refused() {
     for (options, expected) in [
         ("--trace-bin 1ms", "--trace-bin has no effect: there is no trace"),
         ("--blocks 4", "--blocks has no effect: nothing shows error bars"),
-        ("--pairs all --grid 1x1", "--grid has no effect: all pairs are the same"),
     ] {
         let said = done(folder, &format!("{counts} {options}"));
         assert!(said.contains(&format!("warning: {expected}")), "{options}: {said}");
     }
+    let error = refused(folder, &format!("{counts} --pairs all --grid 1x1"));
+    assert!(error.contains("warning: --grid has no effect: all pairs are the same"), "{error}");
     #[cfg(feature = "serve")]
     for (arguments, expected) in [
         ("serve --file-dumps 2", "--file-dumps has no effect: no files are written"),

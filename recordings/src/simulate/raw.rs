@@ -1073,15 +1073,14 @@ mod tests {
             for (index, place) in places.iter().enumerate() {
                 let phase = place.fract() * PHASES as f64;
                 let (row, share) = (phase as usize, phase.fract() as f32);
-                for plane in 0..2 {
+                let white = &white[*place as usize + 1 - TAPS / 2..];
+                for (signal, [near, step]) in signals.iter().zip(&rows[row]) {
                     let mut lanes = [0.0_f32; 8];
-                    for tap in 0..TAPS {
-                        let [near, step] = &rows[row][plane];
-                        let white = white[*place as usize + 1 - TAPS / 2 + tap];
-                        lanes[tap % 8] += white * (near[tap] + share * step[tap]);
+                    for (tap, (near, step)) in near.iter().zip(step).enumerate() {
+                        lanes[tap % 8] += white[tap] * (near + share * step);
                     }
                     let sum: f32 = lanes.iter().sum();
-                    assert_eq!(signals[plane][index].to_bits(), sum.to_bits(), "{place}");
+                    assert_eq!(signal[index].to_bits(), sum.to_bits(), "{place}");
                 }
             }
         }

@@ -2,10 +2,11 @@
 
 use std::io::Write;
 
+use clap::Command;
 use clap_complete::Shell;
 use corrust::Result;
 
-use crate::cli::{parser, terminal::say::record_error};
+use crate::cli::terminal::say::record_error;
 
 /// Print a script that completes commands and options in a shell
 #[derive(Debug, clap::Args)]
@@ -23,10 +24,10 @@ Examples:
   corrust completions fish > ~/.config/fish/completions/corrust.fish";
 
 impl Args {
-    /// Prints the script.
-    pub fn run(self) -> Result<()> {
+    /// Prints the script for a program.
+    pub fn run(self, mut program: Command) -> Result<()> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut parser(), "corrust", &mut script);
+        clap_complete::generate(self.shell, &mut program, "corrust", &mut script);
         record_error(std::io::stdout().write_all(&script));
         Ok(())
     }

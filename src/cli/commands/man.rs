@@ -8,7 +8,6 @@ use corrust::{Error, Result, format::PartialFile};
 
 use crate::cli::{
     options::run_files::{Existing, RunFiles},
-    parser,
     terminal::say::tell,
 };
 
@@ -28,13 +27,12 @@ Examples:
   corrust man ~/.local/share/man/man1";
 
 impl Args {
-    /// Writes the pages.
-    pub fn run(self) -> Result<()> {
+    /// Writes the pages of a program.
+    pub fn run(self, mut program: Command) -> Result<()> {
         std::fs::create_dir_all(&self.folder).map_err(Error::io(&self.folder, "write"))?;
-        let mut parser = parser();
-        parser.build();
+        program.build();
         let mut pages = Vec::new();
-        pages_of(&parser, parser.get_name(), &mut pages);
+        pages_of(&program, program.get_name(), &mut pages);
         let named = |name: &str| self.folder.join(format!("{name}.1"));
         let paths: Vec<PathBuf> = pages.iter().map(|(name, _)| named(name)).collect();
         RunFiles::default().writes(&paths).check(self.existing)?;

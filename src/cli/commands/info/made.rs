@@ -65,6 +65,9 @@ const ARRAYS: &[(&[Dtype], &str, &[&str])] = &[
     (&[Dtype::Uint16], "stack of images", &["frame", "row", "column"]),
 ];
 
+/// Names of curves that are shown.
+const NAMES: usize = 16;
+
 /// Names and values, in the order in which they are printed.
 type Facts = Vec<(&'static str, Value)>;
 
@@ -176,7 +179,7 @@ fn curves(path: &Path) -> Result<Facts> {
         ("format", json!("table of text")),
         ("holds", json!("correlation curves g(tau)")),
         ("curves", json!(names.len())),
-        ("names", json!(names.iter().take(super::LINES).collect::<Vec<_>>())),
+        ("names", json!(names.iter().take(NAMES).collect::<Vec<_>>())),
         ("lags", json!(table.lags.len())),
         ("first_lag_seconds", json!((first < last).then_some(first))),
         ("last_lag_seconds", json!((first < last).then_some(last))),
@@ -220,6 +223,10 @@ fn state(path: &Path) -> Result<Facts> {
 }
 
 fn array(path: &Path) -> Result<Option<Facts>> {
+    // A recording has a description beside it where its axes do not say enough.
+    if path.with_added_extension("json").exists() {
+        return Ok(None);
+    }
     let reader = Reader::open(path)?;
     let (Some(dtype), shape) = (reader.dtype(), reader.shape()) else { return Ok(None) };
     let fits = |axes: &[&str]| {

@@ -48,7 +48,7 @@ use crate::cli::{
     terminal::{
         numbers::{self, count, si},
         progress::Progress,
-        say::{error, say, warn},
+        say::{error, say, tell, warn},
     },
 };
 
@@ -99,7 +99,7 @@ impl Args {
         let text = read_text(path)?;
         let text = Text { path, text: &text };
         let said = Plan::read(text)?.make(Some(path), self.existing, self.dry_run)?;
-        said.into_iter().for_each(say);
+        said.into_iter().for_each(|line| if self.dry_run { say(line) } else { tell(line) });
         Ok(())
     }
 }
