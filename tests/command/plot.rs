@@ -252,7 +252,11 @@ fn powers_beams_and_stacks_are_drawn() {
     done(folder, "simulate -o rec.npy --inputs 4 --channels 16 --times 600");
     done(folder, "filterbank rec.npy -o p.fil --array array.json --integrate 8");
     done(folder, "filterbank rec.npy -o p.npy --integrate 8");
-    done(folder, "filterbank rec.npy -o s.npy --integrate 8 --stokes IQUV");
+    // Stokes parameters, [sample][parameter][channel].
+    let stokes = ndarray::Array3::from_shape_fn((20, 4, 16), |(time, of, channel)| {
+        ((time * (of + 2) + channel) % 7) as i64 + 1
+    });
+    ndarray_npy::write_npy(folder.join("s.npy"), &stokes).unwrap();
     let figure = |arguments: &str| {
         done(folder, &format!("plot {arguments} -o x.svg"));
         let svg = fs::read_to_string(folder.join("x.svg")).unwrap();
@@ -277,13 +281,13 @@ fn powers_beams_and_stacks_are_drawn() {
     assert_ne!(cells(&figure("s.npy").0), cells(&figure("s.npy --index 3").0));
     assert!(figure("p.fil --kind spectra").1.iter().any(|text| text == "Mean power"));
 
-    // A beam that hears its channel 2 alone, the second half of the time.
-    let mut beams = ndarray::Array5::<i8>::zeros((2, 4, 1, 64, 2));
+    // A beam that hears more in its channel 2, the second half of the time.
+    let mut beams = ndarray::Array5::<i8>::from_elem((2, 4, 1, 64, 2), 1);
     beams.slice_mut(ndarray::s![1, 2, 0, 32.., ..]).fill(5);
     ndarray_npy::write_npy(folder.join("b.npy"), &beams).unwrap();
     let (svg, names) = figure("b.npy --index 1");
     assert!(names.iter().any(|text| text == "Power, beam 1"), "{names:?}");
-    let bright: Vec<&str> = svg.lines().filter(|line| line.contains("#FDE724")).collect();
+    let bright: Vec<&str> = svg.lines().filter(|line| line.contains("#FEE825")).collect();
     let number = |line: &str, name: &str| -> f64 {
         line.split_once(&format!(" {name}=\""))
             .unwrap()
