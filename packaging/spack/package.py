@@ -28,6 +28,16 @@ class PyCorrust(PythonPackage):
     depends_on("python@3.10:", type=("build", "run"))
     depends_on("py-numpy@1.23:", type=("build", "run"))
 
+    @run_after("install")
+    def install_pages(self):
+        """Write manual pages and completions"""
+        corrust = Executable(self.prefix.bin.corrust)
+        corrust("-q", "man", self.prefix.share.man.man1)
+        completions = self.prefix.share.join("bash-completion").completions
+        mkdirp(completions)
+        with open(completions.corrust, "w") as script:
+            corrust("completions", "bash", output=script)
+
     def test_correlate(self):
         """Simulate a recording, correlate it"""
         corrust = which(self.prefix.bin.corrust, required=True)

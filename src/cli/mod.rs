@@ -1,29 +1,28 @@
 //! The command line: a file or folder in `commands/` for each subcommand, with its arguments and its `run`.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, time::Instant};
 
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
-use corrust::{
-    Error, Result,
-    device::{self, Kernels, Tuning},
-};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
+use corrust::{Error, Result};
 
 #[cfg(feature = "serve")]
 use self::commands::serve;
 use self::{
     commands::{
-        autocorrelate, beamform, bench, channelise, correlate, delays, demo, devices, filterbank,
-        fit, images, info, observe, plan, plot, qualify, quantise, send, simulate, upchannelise,
-        weights,
+        autocorrelate, beamform, bench, channelise, completions, correlate, delays, demo, devices,
+        filterbank, fit, images, info, man, observe, plan, plot, qualify, quantise, send, simulate,
+        upchannelise, weights,
     },
-    options::{given, run_files},
+    options::{given, kernels::KernelArgs, run_files},
     terminal::{
-        say::{clap_sentence, flush_stdout, record_error, say, warn},
+        numbers::{count, seconds},
+        say::{self, Volume, clap_sentence, detail, error, flush_stdout, record_error},
         signals::obey_signals,
     },
 };
 
 mod commands;
+mod help;
 mod input;
 mod options;
 mod pictures;
@@ -31,97 +30,13 @@ mod terminal;
 
 /// Correlators for radio telescopes whose GPU kernels are written in Rust.
 #[derive(Debug, Parser)]
-#[command(name = "corrust", version, after_help = EXAMPLES)]
+#[command(name = "corrust", version)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
-    kernels: KernelArgs,
+    volume: Volume,
 }
-
-/// Kernels and tuning of all GPUs.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "GPU kernels")]
-struct KernelArgs {
-    /// File or folder of PTX with kernels that replace the built-in ones (or CORRUST_PTX)
-    #[arg(long, global = true, value_name = "PATH")]
-    ptx: Option<PathBuf>,
-    /// Table of `corrust bench --tune` for the choice of kernels (or CORRUST_TUNING)
-    #[arg(long, global = true, value_name = "FILE")]
-    tuning: Option<PathBuf>,
-    /// Print what device sim counted of each kernel: instructions, bank conflicts, sectors of memory, divergent branches
-    #[cfg(feature = "sim")]
-    #[arg(long, global = true)]
-    report: bool,
-}
-
-impl KernelArgs {
-    /// Sets the kernels and the tuning that were named for all GPUs.
-    fn set(&self) -> Result<()> {
-        if let Some(path) = &self.ptx {
-            Kernels::read(path)?.set()?;
-        }
-        self.tuning.as_deref().map_or(Ok(()), |path| Tuning::read(path)?.set())
-    }
-
-    /// Fails if counts are asked for where no simulator can run a kernel, before any work. A plan of `observe` names its devices itself.
-    #[cfg(feature = "sim")]
-    fn check(&self, all: &clap::Command, matches: &ArgMatches) -> Result<()> {
-        let Some((name, matches)) = matches.subcommand().filter(|_| self.report) else {
-            return Ok(());
-        };
-        let command = all.find_subcommand(name).expect("a command that was parsed");
-        if !command.get_arguments().any(|argument| argument.get_id() == "device") {
-            return Err(Error::invalid(format!("--report: {name} runs no kernels")));
-        }
-        let mut devices = matches.get_raw("device").into_iter().flatten();
-        if devices.any(|device| device.to_string_lossy().contains("sim")) || name == "observe" {
-            return Ok(());
-        }
-        Err(Error::invalid(NOT_SIMULATED))
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn check(&self, _: &clap::Command, _: &ArgMatches) -> Result<()> {
-        Ok(())
-    }
-
-    /// Prints what simulators counted, if it was asked for.
-    #[cfg(feature = "sim")]
-    fn print_reports(&self) -> Result<()> {
-        let reports = if self.report { device::reports() } else { return Ok(()) };
-        if reports.is_empty() {
-            return Err(Error::invalid(NOT_SIMULATED));
-        }
-        reports.values().for_each(|report| say(format_args!("{}", report.to_string().trim_end())));
-        Ok(())
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn print_reports(&self) -> Result<()> {
-        Ok(())
-    }
-}
-
-#[cfg(feature = "sim")]
-const NOT_SIMULATED: &str = "--report: no kernel ran on a simulator, expected --device sim";
-
-const EXAMPLES: &str = "\
-Examples:
-  corrust demo                                      see it work, with a plot
-  corrust devices                                   what it can run on
-  corrust info scan.vdif                            what a recording is, and what it lacks
-  corrust correlate scan.raw -o visibilities.npy    a GUPPI RAW recording
-  corrust autocorrelate counts.npy -o g.npy         photon counts, multi-tau
-  corrust autocorrelate x.ptu -o g.npy --plot g.svg photons of PicoQuant's (FCS)
-  corrust fit g.csv -o fit.json                     a diffusion time, with its uncertainty
-  corrust images cells.tif --brightness maps.npy    number and brightness, RICS, two-time correlation
-  corrust bench                                     how quick it is, against what the chip can do
-  corrust qualify                                   whether it computes rightly on this machine
-  corrust plan --inputs 128 --bandwidth 856MHz      how many GPUs an array needs
-  corrust help correlate                            options and more examples
-
-Exit codes: 0 done, 1 slower (bench --against) or a requirement failed (qualify), 2 bad input or arguments (one sentence says what), 130 interrupted.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -148,32 +63,39 @@ enum Command {
     Autocorrelate(autocorrelate::Args),
     Fit(fit::Args),
     Images(Box<images::Args>),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 pub use commands::observe::observe;
 
-/// All commands with their options, for tests that draw command lines from them.
+/// All commands with their options, as they are parsed.
 #[doc(hidden)]
 pub fn parser() -> clap::Command {
-    Cli::command()
+    help::arranged(Cli::command().mut_subcommands(KernelArgs::added))
 }
 
 /// Runs the command that the arguments ask for, the first of which is the program's name, and returns its
 /// exit code. From then on signals that end programs end this one.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let mut command = Cli::command();
+    let begun = Instant::now();
+    let mut command = parser();
     let parsed = command.try_get_matches_from_mut(arguments).and_then(|matches| {
         given::note(&command, &matches);
-        let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
-        Ok((cli, matches))
+        let kernels = KernelArgs::of(&command, &matches);
+        let cli = Cli::from_arg_matches(&matches).and_then(|cli| Ok((cli, kernels?)));
+        cli.map_err(|error| error.format(&mut command))
     });
-    let (cli, matches) = match parsed {
+    let (cli, kernels) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => return explain(&error),
     };
-    let checked = cli.kernels.check(&command, &matches).and_then(|()| obey_signals());
-    let ready = checked.and_then(|()| start_threads()).and_then(|()| cli.kernels.set());
+    cli.volume.set();
+    let checked = kernels.check().and_then(|()| obey_signals());
+    let ready = checked.and_then(|()| start_threads()).and_then(|()| kernels.set());
     let result = ready.and_then(|()| {
+        let threads = count(rayon::current_num_threads(), "thread");
+        detail(format_args!("corrust {}, {threads}", env!("CARGO_PKG_VERSION")));
         let done = match cli.command {
             Command::Devices(args) => args.run(),
             Command::Demo(args) => args.run(),
@@ -198,16 +120,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             Command::Autocorrelate(args) => args.run(),
             Command::Fit(args) => args.run(),
             Command::Images(args) => args.run(),
+            Command::Completions(args) => args.run(parser()),
+            Command::Man(args) => args.run(parser()),
         };
         done.map(|()| 0)
     });
-    let result = result.and_then(|code| cli.kernels.print_reports().map(|()| code));
+    let result = result.and_then(|code| kernels.print_reports().map(|()| code));
     let result = result.and_then(|code| flush_stdout().map(|()| code));
     if result.is_ok() {
         run_files::mention_replaced();
+        detail(format_args!("done in {}", seconds(begun.elapsed().as_secs_f64())));
     }
-    result.unwrap_or_else(|error| {
-        warn(error);
+    result.unwrap_or_else(|fault| {
+        error(fault);
         EXIT_BAD_INPUT
     })
 }
@@ -235,12 +160,12 @@ fn explain(error: &clap::Error) -> u8 {
         record_error(error.print());
         return match flush_stdout() {
             Ok(()) => error.exit_code() as u8,
-            Err(error) => {
-                warn(error);
+            Err(fault) => {
+                say::error(fault);
                 EXIT_BAD_INPUT
             }
         };
     }
-    warn(clap_sentence(error));
+    say::error(clap_sentence(error));
     EXIT_BAD_INPUT
 }

@@ -182,7 +182,7 @@ fn kernels_that_the_environment_names_take_the_place_of_those_shipped() {
     let (code, text) = run("wrong.ptx", "sim");
     assert!(code == Some(2) && text.contains("integer multiply-add, limit"), "{text}");
     let (code, text) = run("missing.ptx", "sim");
-    assert!(code == Some(2) && text.starts_with("corrust: CORRUST_PTX: missing.ptx: "), "{text}");
+    assert!(code == Some(2) && text.starts_with("error: CORRUST_PTX: missing.ptx: "), "{text}");
     assert_eq!(text.lines().count(), 1, "{text}");
 }
 

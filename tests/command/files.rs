@@ -211,7 +211,7 @@ fn arguments_that_are_wrong_get_one_sentence() {
         ("corelate", "unrecognized subcommand 'corelate'"),
     ] {
         let text = refused(folder.path(), arguments);
-        assert!(text.starts_with("corrust: ") && text.contains(sentence), "{arguments}: {text}");
+        assert!(text.starts_with("error: ") && text.contains(sentence), "{arguments}: {text}");
     }
 }
 
@@ -359,7 +359,7 @@ fn prompt_end_of_a_lost_connection_leaves_nothing() {
     let start = Instant::now();
     send("-HUP", &child);
     let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), &error(&output)[..]), (Some(130), "corrust: interrupted\n"));
+    assert_eq!((output.status.code(), &error(&output)[..]), (Some(130), "error: interrupted\n"));
     prompt(start, Duration::from_millis(300), "the end after a signal");
     assert!(contents(folder.path()).is_empty());
 }

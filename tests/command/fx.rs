@@ -376,12 +376,7 @@ fn options_of_raw_voltages_belong_to_channelise() {
             "raw.npy: does not say its frequencies, start, sample time: expected --sky-frequency, --start, --rate, or",
         ),
         (format!("{powers} --raw-bits 2"), "--raw-bits 2 of DADA: expected it only of Mark 5B"),
-        (powers.replace("p.fil", "p.npy") + " --start 2026-01-01", "expected --delays"),
         ("filterbank spectra.npy -o p.fil --taps 4".to_owned(), "--channelise"),
-        (
-            "filterbank raw.npy -o p.npy --device cpu".to_owned(),
-            "expected --channelise, --upchannelise or --flag",
-        ),
         (format!("{powers} --layout cnt"), "--layout"),
         (powers.replace("p.fil", "none/p.fil"), "none"),
         (format!("{beams} --level"), "--channelise"),

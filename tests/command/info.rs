@@ -402,6 +402,75 @@ fn counts_and_times_of_arrays_are_described() {
         let text = done(folder, &format!("info {name}"));
         assert!(text.contains("34301, from the first photon to the last"), "{text}");
     }
-    let said = sentence(&corrust(folder, "info u16.npy --rate 1MHz"));
-    assert!(said.contains("the file holds counts or arrival times"), "{said}");
+    let said = done(folder, "info u16.npy --rate 1MHz");
+    assert!(said.contains("warning: --rate has no effect: the file holds counts"), "{said}");
+}
+
+#[test]
+fn info_describes_what_corrust_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(
+        folder.join("array.json"),
+        r#"{"telescope": "example", "location": {"latitude": 1, "longitude": 2, "altitude": 3},
+            "positions": [[0, 0, 0], [10, 0, 0], [0, 20, 0]], "first_channel": 150e6, "channel_width": 1e6,
+            "start": "2026-03-01T12:00:00Z", "sample_time": 1e-3}"#,
+    )
+    .unwrap();
+    done(folder, "simulate -o rec.npy --inputs 3 --channels 8 --times 600");
+    done(folder, "filterbank rec.npy -o p.fil --array array.json --integrate 8");
+    let correlate = "correlate rec.npy --integrate 100 --device cpu";
+    done(folder, &format!("{correlate} -o v.uvh5 --array array.json"));
+    done(folder, &format!("{correlate} -o v.npy"));
+    done(folder, "simulate --diffusion -o photons.ptu --duration 100ms");
+    let photons = "autocorrelate photons.ptu -o g.npy --groups 4 --lags 8 --device cpu";
+    done(folder, &format!("{photons} --curves g.csv"));
+    let counts = ndarray::Array2::from_elem((100, 3), 1_u8);
+    ndarray_npy::write_npy(folder.join("counts.npy"), &counts).unwrap();
+    done(folder, "autocorrelate counts.npy -o h.npy --groups 4 --lags 8 --device cpu --save state");
+    for (file, expected) in [
+        (
+            "p.fil",
+            json!({
+                "format": "SIGPROC filterbank", "times": 75, "channels": 8, "bits": 32, "parameters": 1,
+                "sample_seconds": 8e-3, "first_channel_hz": 150e6, "last_channel_hz": 157e6,
+                "start_mjd": 61100.5,
+            }),
+        ),
+        ("v.uvh5", json!({"format": "UVH5", "dumps": 6, "baselines": 6, "channels": 8})),
+        (
+            "v.npy",
+            json!({"holds": "visibilities of corrust correlate", "shape": [6, 8, 6, 2], "type": "int64"}),
+        ),
+        ("g.csv", json!({"holds": "correlation curves g(tau)", "error_bars": false})),
+        ("g.npy", json!({"holds": "correlation sums of corrust autocorrelate"})),
+        ("state", json!({"sensors": 3, "groups": 4, "lags": 8, "instants": 100})),
+    ] {
+        let found = info(folder, file);
+        expect(&found, &expected);
+        // Text has the same, in lines.
+        let text = done(folder, &format!("info {file}"));
+        assert!(text.starts_with("format               "), "{text}");
+    }
+    let text = done(folder, "info p.fil");
+    for line in [
+        "sample               8.00 ms",
+        "length               600 ms",
+        "first channel        150 MHz",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line:?} in {text}");
+    }
+    // A filterbank file that ends within its header, and one of another program's bits.
+    let bytes = fs::read(folder.join("p.fil")).unwrap();
+    fs::write(folder.join("short.fil"), &bytes[..100]).unwrap();
+    let at = bytes.windows(5).position(|name| name == b"nbits").unwrap() + 5;
+    let odd = [&bytes[..at], &4_i32.to_le_bytes(), &bytes[at + 4..]].concat();
+    fs::write(folder.join("odd.fil"), odd).unwrap();
+    for (file, expected) in [
+        ("short.fil", "short.fil: ends within its header"),
+        ("odd.fil", "odd.fil: 4 bits: expected 8, 16 or 32"),
+    ] {
+        let error = sentence(&corrust(folder, &format!("info {file}")));
+        assert!(error.contains(expected), "{file}: {error}");
+    }
 }

@@ -29,5 +29,6 @@ mod selection;
 mod snapshots;
 #[path = "../support/mod.rs"]
 mod support;
+mod terminal;
 mod tuning;
 mod upchannelise;

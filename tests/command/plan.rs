@@ -143,7 +143,8 @@ fn bad_input_is_one_sentence() {
             "--inputs 18446744073709551615: expected at most 16777216",
         ),
         (format!("{ok} --channels 8 --dump 1e-320s"), "expected a positive number with ns"),
-        ("--inputs 8 --bandwidth fast".into(), "expected a positive number of Hz"),
+        ("--inputs 8 --bandwidth fast".into(), "expected a positive number with Hz, kHz"),
+        ("--inputs 8 --bandwidth 400".into(), "as in 800MHz"),
         (format!("{ok} --bits 5"), "--bits 5: expected 4 (ci4), 8 (ci8) or 16 (cf16)"),
         (format!("{ok} --load 101"), "--load 101: expected more than 0 and at most 100 %"),
         (format!("{ok} --network 4"), "expected a positive number with Gb/s or GB/s"),
@@ -162,7 +163,7 @@ fn bad_input_is_one_sentence() {
     ] {
         let (code, out, err) = shell(&format!("corrust plan {arguments}"));
         assert_eq!((code, &out[..]), (Some(2), ""), "{arguments}: {err}");
-        assert!(err.starts_with("corrust: ") && err.lines().count() == 1, "{arguments}: {err}");
+        assert!(err.starts_with("error: ") && err.lines().count() == 1, "{arguments}: {err}");
         assert!(err.contains(expected), "{arguments}: {err}");
     }
 }

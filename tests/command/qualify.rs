@@ -86,7 +86,6 @@ fn bad_input_gets_a_sentence() {
         ("-o report.pdf", "report.pdf: "),
         ("x.json", "x.json: expected a report of `corrust qualify`: missing field"),
         ("absent.json", "absent.json: cannot read"),
-        ("x.json --minutes 1", "a report that is read judges nothing"),
         ("--compare x.json -o x.html", "x.json: is an input"),
     ] {
         let error = refused(folder, &format!("qualify {arguments}"));

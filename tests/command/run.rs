@@ -500,7 +500,7 @@ fn results_that_cannot_be_written_are_an_error() {
         let output = run(arguments, full.into()).wait_with_output().unwrap();
         let (_, said) = texts(&output);
         assert_eq!(output.status.code(), Some(2), "{arguments}: {said}");
-        let sentence = "corrust: the standard output: cannot write: No space left on device";
+        let sentence = "error: the standard output: cannot write: No space left on device";
         assert!(said.lines().last().unwrap().starts_with(sentence), "{arguments}: {said}");
         // A reader that has seen enough.
         let mut child = run(arguments, Stdio::piped());

@@ -80,9 +80,9 @@ fn a_table_is_named_by_an_option_or_the_environment() {
     // The option counts.
     assert_eq!(run(&format!("{CHOOSING} --tuning t.json"), "missing.json").0, Some(0));
     for (arguments, tuning, expected) in [
-        (CHOOSING.to_owned(), "missing.json", "corrust: CORRUST_TUNING: missing.json: cannot read"),
-        (format!("{CHOOSING} --tuning none.json"), "", "corrust: none.json: cannot read"),
-        (format!("{CHOOSING} --tuning r.json"), "", "corrust: r.json: "),
+        (CHOOSING.to_owned(), "missing.json", "error: CORRUST_TUNING: missing.json: cannot read"),
+        (format!("{CHOOSING} --tuning none.json"), "", "error: none.json: cannot read"),
+        (format!("{CHOOSING} --tuning r.json"), "", "error: r.json: "),
     ] {
         let (code, text) = run(&arguments, tuning);
         assert!(code == Some(2) && text.starts_with(expected), "{text}");
@@ -123,7 +123,7 @@ fn kernels_that_an_option_names_take_the_place_of_those_shipped() {
     let (code, text) = run("wrong");
     assert!(code == Some(2) && text.contains("the answer differs"), "{text}");
     let (code, text) = run("nothing");
-    assert!(code == Some(2) && text.starts_with("corrust: nothing: cannot read"), "{text}");
+    assert!(code == Some(2) && text.starts_with("error: nothing: cannot read"), "{text}");
 }
 
 #[test]

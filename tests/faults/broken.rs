@@ -150,7 +150,7 @@ fn a_disk_that_is_full_leaves_what_was_there() {
             let error = text(&output);
             assert_eq!(output.status.code(), Some(2), "{arguments}, {limit} bytes: {error}");
             // A sentence for each output that was lost.
-            let sentences = error.lines().filter(|line| line.starts_with("corrust: ")).count();
+            let sentences = error.lines().filter(|line| line.starts_with("error: ")).count();
             assert!((1..=outputs.len()).contains(&sentences), "{arguments}: {error}");
             assert!(outputs.iter().any(|output| error.contains(output)), "{arguments}: {error}");
             // Files that were complete before the disk was full may stay.
@@ -319,7 +319,7 @@ fn a_reader_that_goes_away_is_no_crash() {
     let error = text(&output);
     let quiet = output.status.signal() == Some(libc::SIGPIPE);
     assert!(quiet || output.status.code() == Some(2), "{}: {error}", output.status);
-    assert!(error.lines().filter(|line| line.starts_with("corrust: ")).count() <= 1, "{error}");
+    assert!(error.lines().filter(|line| line.starts_with("error: ")).count() <= 1, "{error}");
     assert!(!error.contains("panicked"), "{error}");
 }
 

@@ -262,8 +262,8 @@ const READERS: &[(&str, &[&str])] = &[
     ("rec.json", &["weights F -o out.npy", "correlate rec.npy -o out.uvh5 --array F --device cpu"]),
     ("delays.json", &["channelise raw.npy -o out.npy --channels 8 --delays F --device cpu"]),
     ("state", &["autocorrelate counts.npy -o out.npy --resume F --device cpu"]),
-    ("tuning.json", &["info rec.npy --tuning F"]),
-    ("kernel.ptx", &["info rec.npy --ptx F"]),
+    ("tuning.json", &["correlate rec.npy -o out.npy --device cpu --tuning F"]),
+    ("kernel.ptx", &["correlate rec.npy -o out.npy --device cpu --ptx F"]),
     ("weights.npy", &["beamform rec.npy --weights F --shifts shifts.npy -o out.npy --device cpu"]),
     ("shifts.npy", &["beamform rec.npy --weights weights.npy --shifts F -o out.npy --device cpu"]),
 ];
@@ -569,8 +569,8 @@ fn texts_without_an_end_are_refused() {
             "channelise raw.npy -o out.npy --channels 8 --delays F --device cpu",
             "plan --inputs 8 --bandwidth 1MHz --record F",
             "autocorrelate counts.npy -o out.npy --resume F --device cpu",
-            "info rec.npy --tuning F",
-            "info rec.npy --ptx F",
+            "correlate rec.npy -o out.npy --device cpu --tuning F",
+            "correlate rec.npy -o out.npy --device cpu --ptx F",
             "plot F -o out.svg",
             "fit F",
         ] {

@@ -34,9 +34,9 @@ use crate::cli::options::files::Tolerance;
 use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::run_files::{Existing, RunFiles, all, ending, input, output};
 use crate::cli::options::selection::expect_integers;
-use crate::cli::terminal::numbers::{count, digits, si};
+use crate::cli::terminal::numbers::{self, count, digits, si};
 use crate::cli::terminal::progress::Progress;
-use crate::cli::terminal::say::{say, warn};
+use crate::cli::terminal::say::{tell, warn};
 
 /// Times of a block are a multiple of this, or fewer.
 const GRAIN: usize = 64;
@@ -47,7 +47,9 @@ const BESIDE: f64 = 1e-3;
 /// Part of the samples above which clipping is reported. Noise of the voltages' level loses half a percent.
 const MUCH_CLIPPED: f64 = 0.02;
 
-/// Form beams: J = clamp((sum over d of A[f][p][b][d] E[t][f][p][d]) >> s[f][p][b])
+/// Form beams of a recording: weighted sums over its inputs
+///
+/// J = clamp((sum over d of A[f][p][b][d] E[t][f][p][d]) >> s[f][p][b]).
 ///
 /// The output is a NumPy file, uint8 [B][F][P][T]: real part in the high nibble, imaginary part in
 /// the low one, each -7..7; or as --output-encoding says. Sums of integers are exact and the same on every
@@ -64,7 +66,7 @@ const MUCH_CLIPPED: f64 = 0.02;
 /// to the beamformer on the device. Input p D + d is dish d of polarisation p, of as many polarisations as the weights have.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = EXAMPLES,
+    after_long_help = EXAMPLES,
     allow_negative_numbers = true,
     mut_group("Tolerance", |group| group.requires("channelise")),
     mut_arg("spectrum_encoding", |arg| arg.long("spectrum-encoding").value_name("ENCODING")),
@@ -84,9 +86,9 @@ pub struct Args {
     flagging: Flagging,
     /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim; cuda:0,cuda:1, cuda:all or sim,sim:
     /// several GPUs share the channels
-    #[arg(long, default_value_t)]
+    #[arg(long, default_value_t, help_heading = "Device")]
     device: Devices,
-    #[arg(long, default_value_t = Kernel::Auto, help = kernels())]
+    #[arg(long, default_value_t = Kernel::Auto, help = kernels(), help_heading = "Device", hide_short_help = true)]
     kernel: Kernel,
     #[command(flatten)]
     tolerance: Tolerance,
@@ -113,11 +115,18 @@ pub struct BeamOptions {
     #[arg(conflicts_with_all = ["rounding", "incoherent", "clipped", "output_encoding"])]
     pub grid: Option<PathBuf>,
     /// Powers of beams on a grid as float16
-    #[arg(long, requires = "grid")]
+    #[arg(long, requires = "grid", hide_short_help = true)]
     pub half: bool,
     /// Kernel of beams on a grid: auto (tensor of integers on a GPU, else exact), exact (f32, the same bits on every
     /// device), tensor (tensor cores, relative error of at most 2e-3)
-    #[arg(long, value_name = "KERNEL", requires = "grid", default_value_t)]
+    #[arg(
+        long,
+        value_name = "KERNEL",
+        requires = "grid",
+        default_value_t,
+        hide_short_help = true,
+        help_heading = "Device"
+    )]
     pub grid_kernel: grid::Kernel,
     /// NumPy file to write, - for the standard output; a filterbank file, whose name ends in .fil; GUPPI RAW, .raw; VDIF, .vdif;
     /// udp://ADDR, where frames of VDIF are sent to; or spead://ADDR+N:PORT, where heaps are sent to, a beam and polarisation to each
@@ -137,13 +146,13 @@ pub struct BeamOptions {
     #[arg(long, value_name = "ENCODING", default_value_t = Encoding::Ci4.into())]
     pub output_encoding: SpectrumEncoding,
     /// Rounding of integer beams: nearest, (x + 2^(s-1)) >> s; or floor, x >> s
-    #[arg(long, default_value_t)]
+    #[arg(long, default_value_t, hide_short_help = true)]
     pub rounding: Rounding,
     /// NumPy file to write the incoherent beam to, int64 [F][P][T]: the sum over d of |E|^2; not for cf16
-    #[arg(long, value_name = "I.npy", value_parser = output())]
+    #[arg(long, value_name = "I.npy", value_parser = output(), hide_short_help = true)]
     pub incoherent: Option<PathBuf>,
     /// NumPy file to write the number of clipped samples to, uint64 [F][P][B]
-    #[arg(long, value_name = "COUNTS.npy", value_parser = output())]
+    #[arg(long, value_name = "COUNTS.npy", value_parser = output(), hide_short_help = true)]
     pub clipped: Option<PathBuf>,
 }
 
@@ -222,8 +231,9 @@ impl Args {
         let clipped = outputs.finish(times)?;
 
         let seconds = start.elapsed().as_secs_f64();
-        say(format_args!(
-            "formed {} of {} x {} x {} x {} in {seconds:.2} s: {}voltages/s, {} useful TOPS on {made}, \
+        let took = numbers::seconds(seconds);
+        tell(format_args!(
+            "formed {} of {} x {} x {} x {} in {took}: {}voltages/s, {}op/s useful on {made}, \
              {} % of the samples clipped: {}",
             count(shape.beams, "beam"),
             count(shape.dishes, "dish"),
@@ -231,7 +241,7 @@ impl Args {
             count(shape.polarisations, "polarisation"),
             count(times, "time"),
             si(shape.bytes_per_time() as f64 * times as f64 / seconds),
-            digits(useful_operations(&shape, times) / seconds / 1e12),
+            si(useful_operations(&shape, times) / seconds),
             digits(100.0 * clipped),
             written(&beams.output, &names)
         ));
@@ -311,8 +321,9 @@ impl Args {
         let times = done.times;
         output.finish(times, shape.block_times)?;
         let seconds = start.elapsed().as_secs_f64();
-        say(format_args!(
-            "added the powers of {} of {} on a grid of {} x {}, {} x {} x {}, in {seconds:.2} s: {}voltages/s on {}: {}",
+        let took = numbers::seconds(seconds);
+        tell(format_args!(
+            "added the powers of {} of {} on a grid of {} x {}, {} x {} x {}, in {took}: {}voltages/s on {}: {}",
             count(shape.beams(), "beam"),
             count(shape.dishes, "dish"),
             shape.rows,

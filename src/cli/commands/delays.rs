@@ -10,8 +10,8 @@ use corrust::{
 
 use crate::cli::options::run_files::{Existing, RunFiles, input, output};
 use crate::cli::options::units::Seconds;
-use crate::cli::terminal::numbers::{count, si};
-use crate::cli::terminal::say::say;
+use crate::cli::terminal::numbers::{count, seconds};
+use crate::cli::terminal::say::tell;
 
 /// Make the delays that stop the fringes of a source
 ///
@@ -21,7 +21,7 @@ use crate::cli::terminal::say::say;
 /// one. They follow Earth's rotation, precession, nutation, aberration, and the motion of antennas while the wave
 /// arrives; atmosphere and cables are not included.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// JSON file with the positions of the antennas and of the source
     #[arg(value_name = "ARRAY.json", value_parser = input())]
@@ -67,11 +67,11 @@ impl Args {
         let range = -MARGIN..self.duration.0 + MARGIN;
         let delays = model.polynomials(range, self.tolerance.0)?;
         delays.write(&self.output, array.start)?;
-        say(format_args!(
-            "made delays of {}, {} each, up to {}s: {}",
+        tell(format_args!(
+            "made delays of {}, {} each, up to {}: {}",
             count(inputs, "input"),
             count(delays.pieces(0).len(), "piece"),
-            si_small(longest(&delays)),
+            seconds(longest(&delays)),
             self.output.display()
         ));
         Ok(())
@@ -82,12 +82,4 @@ impl Args {
 fn longest(delays: &Polynomials) -> f64 {
     let pieces = (0..delays.inputs()).flat_map(|input| delays.pieces(input));
     pieces.map(|piece| piece.coefficients[0].abs()).fold(0.0, f64::max)
-}
-
-/// A number below 1 with the prefix of its magnitude, as in "333 u".
-fn si_small(value: f64) -> String {
-    let prefixes = [(1e-3, "m"), (1e-6, "u"), (1e-9, "n")];
-    let (unit, prefix) =
-        prefixes.into_iter().find(|(unit, _)| value >= *unit).unwrap_or((1e-12, "p"));
-    format!("{}{prefix}", si(value / unit))
 }

@@ -28,7 +28,7 @@ use crate::cli::options::run_files::{Existing, RunFiles, ending, input, output};
 use crate::cli::terminal::missing::{LOST, fractions};
 use crate::cli::terminal::numbers::count;
 use crate::cli::terminal::progress::Progress;
-use crate::cli::terminal::say::{say, warn};
+use crate::cli::terminal::say::{tell, warn};
 
 /// Ending of the names of NumPy files.
 const NPY: &str = "npy";
@@ -36,7 +36,7 @@ const NPY: &str = "npy";
 /// Modified Julian date of Unix time 0.
 const UNIX_0: f64 = 40_587.0;
 
-/// Write the power of inputs against time and channel to a SIGPROC filterbank file
+/// Write powers of inputs to a SIGPROC filterbank file
 ///
 /// P[t][c] = sum over inputs and the times of an integration of |x_i[c][t]|^2, what searches for pulsars
 /// and bursts read. Missing samples count as zero. With --stokes of pairs of polarisations, summed over antennas: I, or I, Q, U
@@ -44,7 +44,7 @@ const UNIX_0: f64 = 40_587.0;
 /// [sample][parameter][channel]: int64 of integer samples, exact; float64 of cf16.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = EXAMPLES,
+    after_long_help = EXAMPLES,
     allow_negative_numbers = true,
     mut_arg("layout", |arg| arg.conflicts_with("channelise")),
     mut_arg("raw_bits", |arg| arg.long("raw-bits"))
@@ -57,7 +57,7 @@ pub struct Args {
     #[command(flatten)]
     existing: Existing,
     /// Device of the F-engine, of subchannels and of flags: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
-    #[arg(long, default_value_t)]
+    #[arg(long, default_value_t, help_heading = "Device")]
     device: Devices,
     #[command(flatten)]
     flagging: Flagging,
@@ -74,7 +74,7 @@ pub struct PowerOptions {
     #[arg(short, long, value_name = "OUT.fil", value_parser = output())]
     pub output: PathBuf,
     /// Array file: frequencies at even steps, start and sample time [default: what the recording says]
-    #[arg(long, value_name = "ARRAY.json", value_parser = input())]
+    #[arg(long, value_name = "ARRAY.json", value_parser = input(), hide_short_help = true)]
     pub array: Option<PathBuf>,
     /// Inputs whose powers are added, as in 0,3 [default: all]
     #[arg(long = "input", value_name = "I", value_delimiter = ',')]
@@ -102,14 +102,14 @@ pub struct Scaling {
     #[arg(long, value_name = "T")]
     pub integrate: Option<NonZeroU64>,
     /// Bits of a sample of a filterbank file: 8, 16 or 32 (floating point) [default: 32]
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     bits: Option<Bits>,
     /// Factor of powers before they are rounded to 8 or 16 bits [default: 1]
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     scale: Option<f64>,
     /// Stokes parameters in place of powers: I, or IQUV, of X and Y or R and L, as the array file's "inputs" say (without them X,
     /// then Y). IAU: U = 2 Re XY*, V = 2 Im XY* = RR* - LL*; the book's page on files for other software has more
-    #[arg(long, value_name = "I|IQUV")]
+    #[arg(long, value_name = "I|IQUV", hide_short_help = true)]
     pub stokes: Option<Stokes>,
 }
 
@@ -132,10 +132,10 @@ impl Args {
         let gpus = if computes || flagging.flag.is_some() {
             device.open()?
         } else {
-            given::refuse(
+            given::warn_unused(
                 &["device"],
                 "powers are added on the CPU, expected --channelise, --upchannelise or --flag",
-            )?;
+            );
             Vec::new()
         };
         let file = array.as_ref().map(Array::read).transpose()?;
@@ -184,7 +184,7 @@ impl Args {
         }
         let chosen = powers.inputs();
         let written = powers.finish(done.times)?;
-        say(format_args!(
+        tell(format_args!(
             "added the powers of {} x {} into {}: {}",
             count(chosen, "input"),
             count(shape.channels, "channel"),

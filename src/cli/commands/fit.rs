@@ -14,7 +14,7 @@ use crate::cli::commands::autocorrelate::read::Table;
 use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
 use crate::cli::options::units::{Micrometres, Seconds};
 use crate::cli::pictures::{fits, plot};
-use crate::cli::terminal::numbers::count;
+use crate::cli::terminal::numbers::{count, uncertain};
 use crate::cli::terminal::say::{say, warn};
 
 /// Fit models of diffusion to correlation curves (FCS): values with uncertainties
@@ -25,7 +25,7 @@ use crate::cli::terminal::say::{say, warn};
 /// (f_1) of two components; kappa (3d), fixed at 5 unless given; triplet (T) and triplet_time (tau_T); offset, fixed
 /// at 1 unless --offset.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// Tables of curves: CSV, as of corrust autocorrelate --curves; text of lag in seconds, g and, if it is known, standard error; or curves
     /// of ALV (.asc), Zeiss ConfoCor (.fcs) or Correlator.com (.sin)
@@ -47,13 +47,13 @@ pub struct Args {
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     fix: Vec<(String, f64)>,
     /// Begin a parameter at a value, too, beside those that the curve suggests; frees kappa; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment, hide_short_help = true)]
     start: Vec<(String, f64)>,
     /// Keep a parameter within bounds, as tau=10us..1ms or kappa=0.5..10; may be repeated [default: kappa from 1 on]
-    #[arg(long, value_name = "NAME=LOW..HIGH", value_parser = bounds)]
+    #[arg(long, value_name = "NAME=LOW..HIGH", value_parser = bounds, hide_short_help = true)]
     bound: Vec<(String, f64, f64)>,
     /// Give all curves one value of a parameter; may be repeated
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     share: Vec<String>,
     /// Lags that are fitted, as 1us..100ms or 1e-6..0.1 [default: all above 0]
     #[arg(long, value_name = "LOW..HIGH", value_parser = range)]
@@ -62,11 +62,11 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     curve: Vec<String>,
     /// Take all lags alike, whatever their bars
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     unweighted: bool,
     /// State uncertainties that take errors of lags as independent of each other, as of made curves; those of measured curves
     /// are not, and come from columns of autocorrelate --blocks
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     independent: bool,
     /// Radius of the focus (1/e^2), as 0.25um: prints diffusion constants, D = waist^2 / (4 tau)
     #[arg(long, value_name = "LENGTH")]
@@ -75,11 +75,14 @@ pub struct Args {
     #[arg(short, long, value_name = "FIT.json", value_parser = output())]
     output: Option<PathBuf>,
     /// CSV file for the table of parameters
-    #[arg(long, value_name = "TABLE.csv", value_parser = output())]
+    #[arg(long, value_name = "TABLE.csv", value_parser = output(), hide_short_help = true)]
     csv: Option<PathBuf>,
     /// Draw curves, fits and residuals, to a file in .svg or .png
     #[arg(long, value_name = "FILE", value_parser = output())]
     plot: Option<PathBuf>,
+    /// Print JSON in place of the table: the contents of --output
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     existing: Existing,
 }
@@ -190,19 +193,21 @@ impl Args {
                 warn(format_args!("{} {}: {doubt}", together[0].file, together[0].name));
             }
         }
-        for (index, named) in curves.iter().enumerate() {
+        let json = || {
+            serde_json::to_string_pretty(&self.json(&curves, &fits, each))
+                .expect("numbers and text")
+        };
+        if self.json {
+            say(json());
+        }
+        for (index, named) in curves.iter().enumerate().filter(|_| !self.json) {
             let fitted = &fits[index / each];
             say(format_args!("{} {}", named.file, named.name));
             for row in self.rows(fitted, index % each) {
                 let Row { name, value, uncertainty, unit, state } = row;
-                let value = format!("{value:.5e}");
-                let after = match uncertainty.is_nan() {
-                    true => format!("   {state:<11}"),
-                    false => format!("+- {uncertainty:<11.2e}"),
-                };
-                let shared = if uncertainty.is_nan() || state == "free" { "" } else { state };
-                let line = format!("  {name:<13}{value:>12} {after} {unit:<6} {shared}");
-                say(line.trim_end());
+                let value = uncertain(value, uncertainty, unit);
+                let state = if state == "free" { "" } else { state };
+                say(format!("  {name:<13}{value:<26}{state}").trim_end());
             }
             if index % each == each - 1 {
                 say(format_args!(
@@ -220,12 +225,7 @@ impl Args {
             }
         }
         all([
-            self.output.as_ref().map_or(Ok(()), |path| {
-                let mut text = serde_json::to_vec_pretty(&self.json(&curves, &fits, each))
-                    .expect("numbers and text");
-                text.push(b'\n');
-                write(path, &text)
-            }),
+            self.output.as_ref().map_or(Ok(()), |path| write(path, (json() + "\n").as_bytes())),
             self.csv
                 .as_ref()
                 .map_or(Ok(()), |path| write(path, self.table(&curves, &fits, each).as_bytes())),

@@ -20,7 +20,7 @@ use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
 use crate::cli::options::units::{Micrometres, Seconds};
 use crate::cli::pictures::maps::{self, Drawn};
 use crate::cli::pictures::plot;
-use crate::cli::terminal::numbers::count;
+use crate::cli::terminal::numbers::{count, digits, uncertain};
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::{say, warn};
 
@@ -29,12 +29,14 @@ const AT_ONCE: usize = 256 << 20;
 /// Parts of the frames, by whose scatter a fit knows its errors.
 const PARTS: usize = 10;
 
-/// Correlate stacks of images: number and brightness, RICS, pair correlation, two-time correlation (XPCS)
+/// Correlate stacks of images: brightness, RICS, XPCS
+///
+/// Number and brightness, spatial and pair correlation, two-time correlation.
 ///
 /// A stack is [frame][row][column] of uint8 or uint16: NumPy, HDF5, or TIFF with an image for each frame. Sums are exact integers.
 /// Every result is asked for by the file that it goes to.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 #[group(id = "results", required = true, multiple = true,
         args = ["brightness", "spatial", "rics", "pair_correlation", "two_time", "g2", "plot"])]
 pub struct Args {
@@ -42,7 +44,7 @@ pub struct Args {
     #[arg(value_name = "STACK", value_parser = input())]
     stack: PathBuf,
     /// Name of the frames in an HDF5 file
-    #[arg(long, value_name = "NAME", default_value = "data")]
+    #[arg(long, value_name = "NAME", default_value = "data", hide_short_help = true)]
     dataset: String,
     /// Frames to take, as 100..500 [default: all]
     #[arg(long, value_name = "FIRST..END", value_parser = frames)]
@@ -51,24 +53,24 @@ pub struct Args {
     #[arg(long, value_name = "MAPS.npy", value_parser = output())]
     brightness: Option<PathBuf>,
     /// Counts of a photon, of the detector
-    #[arg(long, value_name = "COUNTS", default_value_t = 1.0)]
+    #[arg(long, value_name = "COUNTS", default_value_t = 1.0, hide_short_help = true)]
     gain: f64,
     /// Counts without light, of the detector
-    #[arg(long, value_name = "COUNTS", default_value_t = 0.0)]
+    #[arg(long, value_name = "COUNTS", default_value_t = 0.0, hide_short_help = true)]
     dark: f64,
     /// Variance of the counts without light
-    #[arg(long, value_name = "COUNTS", default_value_t = 0.0)]
+    #[arg(long, value_name = "COUNTS", default_value_t = 0.0, hide_short_help = true)]
     dark_variance: f64,
     /// NumPy file for the spatial correlation, float64 [2][2 R + 1][2 C + 1]: values, standard errors
     #[arg(long, value_name = "G.npy", value_parser = output())]
     spatial: Option<PathBuf>,
     /// Largest lags of the spatial correlation, in rows and columns, as 16,32
-    #[arg(long, value_name = "R,C", default_value = "16,32", value_parser = pair)]
+    #[arg(long, value_name = "R,C", default_value = "16,32", value_parser = pair, hide_short_help = true)]
     lags: (usize, usize),
     /// Frames over which each pixel's mean is taken out before they are correlated; 1: the mean of each frame is
     ///
     /// With 2 or more, structures that do not move drop out. Frames of a last window that is not full are left out.
-    #[arg(long, value_name = "FRAMES", default_value_t = 1)]
+    #[arg(long, value_name = "FRAMES", default_value_t = 1, hide_short_help = true)]
     window: usize,
     /// JSON file for a fit of diffusion to the spatial correlation (RICS)
     #[arg(long, value_name = "FIT.json", value_parser = output(),
@@ -81,19 +83,25 @@ pub struct Args {
     #[arg(long, value_name = "TIME")]
     dwell: Option<Seconds>,
     /// Time from a row to the next, as 5ms
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
     line_time: Option<Seconds>,
     /// Radius of the focus (1/e^2), as 0.25um
     #[arg(long, value_name = "LENGTH")]
     waist: Option<Micrometres>,
     /// Length of the focus by its radius
-    #[arg(long, value_name = "RATIO", default_value_t = 5.0, conflicts_with = "plane")]
+    #[arg(
+        long,
+        value_name = "RATIO",
+        default_value_t = 5.0,
+        conflicts_with = "plane",
+        hide_short_help = true
+    )]
     kappa: f64,
     /// Fit diffusion in a plane, not in space
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     plane: bool,
     /// Hold the value at large lags at 0, which the mean that is taken out lowers
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_offset: bool,
     /// NumPy file for the pair correlation along rows, float64 [row][column][point][lag, g, standard error]: of every pixel
     /// with the one --distance columns on, that many frames later
@@ -104,14 +112,15 @@ pub struct Args {
         long,
         value_name = "COLUMNS",
         requires = "pair_correlation",
-        allow_negative_numbers = true
+        allow_negative_numbers = true,
+        hide_short_help = true
     )]
     distance: Option<isize>,
     /// Take the rows of every frame as scans of one line, one after the other: lags of the pair correlation are then lines
-    #[arg(long, requires = "pair_correlation")]
+    #[arg(long, requires = "pair_correlation", hide_short_help = true)]
     lines: bool,
     /// Groups of lags of the pair correlation, each twice as far apart as the one before, and lags of a group
-    #[arg(long, value_name = "G,S", default_value = "6,8", value_parser = pair, requires = "pair_correlation")]
+    #[arg(long, value_name = "G,S", default_value = "6,8", value_parser = pair, requires = "pair_correlation", hide_short_help = true)]
     multi_tau: (usize, usize),
     /// NumPy file for two-time correlations, float64 [group][frame][frame]
     #[arg(long, value_name = "C.npy", value_parser = output())]
@@ -121,10 +130,10 @@ pub struct Args {
     g2: Option<PathBuf>,
     /// NumPy file of the groups of pixels (q-bins), uint8 or uint16 [row][column]: 1 to the number of groups, 0 for none
     /// [default: one group of all pixels]
-    #[arg(long, value_name = "MASK.npy", value_parser = input())]
+    #[arg(long, value_name = "MASK.npy", value_parser = input(), hide_short_help = true)]
     mask: Option<PathBuf>,
     /// Device of pair and two-time correlations: auto (the first GPU, else the CPU), cuda, cpu or sim
-    #[arg(long, default_value_t)]
+    #[arg(long, default_value_t, help_heading = "Device")]
     device: Devices,
     /// Draw maps of mean, number and brightness, and the spatial correlation if there is one, to a file in .svg or .png
     #[arg(long, value_name = "FILE", value_parser = output())]
@@ -273,9 +282,9 @@ impl Args {
                 finite.iter().sum::<f64>() / finite.len() as f64
             };
             say(format_args!(
-                "  mean of {:.5e} counts a pixel, brightness {:.5e}",
-                mean(0),
-                mean(3)
+                "  mean of {} counts a pixel, brightness {}",
+                digits(mean(0)),
+                digits(mean(3))
             ));
         }
         all([
@@ -451,7 +460,7 @@ impl Args {
             let values = pairs.slice(s![0, .., 1.., 1]).t().mapv(|g| g - 1.0);
             drawn.push(Drawn { title: "Pair correlation", unit: "g - 1", values, centred: false });
         }
-        maps::maps(path, &drawn)
+        maps::maps(path, &drawn, self.pixel.map(|pixel| pixel.0))
     }
 }
 
@@ -466,8 +475,7 @@ fn print(fitted: &Fitted) {
         [("n", fitted.n, ""), ("D", fitted.diffusion, "um^2/s"), ("offset", fitted.offset, "")]
     {
         if !error.is_nan() {
-            let line = format!("  {name:<7}{value:>13.5e} +- {error:<9.2e} {unit}");
-            say(line.trim_end());
+            say(format_args!("  {name:<7}{}", uncertain(value, error, unit)));
         }
     }
     let reduced = fitted.chi2 / fitted.degrees as f64;

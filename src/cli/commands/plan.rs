@@ -8,26 +8,28 @@ use corrust::{
     correlate::{baselines, useful_operations},
 };
 
+use serde_json::json;
+
 use crate::cli::options::engine::Oversampling;
 use crate::cli::options::run_files::input;
 use crate::cli::options::units::{BytesPerSecond, Hertz, Seconds};
 use crate::cli::terminal::numbers::{count, digits, si};
 use crate::cli::terminal::say::say;
 
-/// Estimate how many GPUs an array needs, and name the limit that binds them
+/// Estimate how many GPUs an array needs, and what binds them
 ///
 /// Channels are divided among the GPUs. Rates come from a record of `corrust bench --json`, interpolated between
 /// measured sizes, or are predicted (`--gpu`). Samples come over the network and PCIe while the GPU computes, so
 /// that the slowest of the three counts; correlation and F-engine run one after the other on the GPU, so that their
 /// times add up.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, mut_group("Raw", |group| group.requires("channelise")))]
+#[command(after_long_help = EXAMPLES, mut_group("Raw", |group| group.requires("channelise")))]
 pub struct Args {
     /// Number of inputs: antennas x polarisations
     #[arg(long, value_name = "N")]
     inputs: usize,
-    /// Bandwidth of an input, as 856MHz
-    #[arg(long)]
+    /// Bandwidth of an input, with its unit, as 856MHz
+    #[arg(long, value_parser = Hertz::with_unit)]
     bandwidth: Hertz,
     /// Bits of a component of a channelised sample: 4 (ci4), 8 (ci8) or 16 (cf16)
     #[arg(long, default_value_t = 8)]
@@ -36,13 +38,13 @@ pub struct Args {
     #[arg(long, default_value_t = Layout::Tcn)]
     layout: Layout,
     /// Oversampling of the channels, as 32/27
-    #[arg(long, value_name = "A/B", default_value = "1/1")]
+    #[arg(long, value_name = "A/B", default_value = "1/1", hide_short_help = true)]
     oversample: Oversampling,
     /// Number of channels, for the rate of the dumps
-    #[arg(long, value_name = "C", requires = "dump")]
+    #[arg(long, value_name = "C", requires = "dump", hide_short_help = true)]
     channels: Option<usize>,
     /// Time of a dump, as 1s
-    #[arg(long, value_name = "TIME", requires = "channels")]
+    #[arg(long, value_name = "TIME", requires = "channels", hide_short_help = true)]
     dump: Option<Seconds>,
     /// Include the F-engine: the GPUs make channels of raw voltages
     #[arg(long)]
@@ -62,15 +64,18 @@ pub struct Args {
     #[arg(long, value_name = "CHIP", conflicts_with = "record")]
     gpu: Option<String>,
     /// Print a row of a Markdown table, with this name in front
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     row: Option<String>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "row")]
+    json: bool,
 }
 
 /// Encoding and filter bank of raw voltages.
 #[derive(Clone, Copy, Debug, clap::Args)]
 struct Raw {
     /// Bits of a real raw sample
-    #[arg(long, value_name = "BITS", default_value_t = 8)]
+    #[arg(long, value_name = "BITS", default_value_t = 8, hide_short_help = true)]
     raw_bits: u8,
 }
 
@@ -79,7 +84,7 @@ Examples:
   corrust plan --inputs 2048 --bandwidth 400MHz --bits 4
   corrust plan --inputs 128 --bandwidth 856MHz --network 100Gb/s --channels 4096 --dump 2s
   corrust plan --inputs 60 --bandwidth 400MHz --channelise --record all.json
-  corrust plan --inputs 256 --bandwidth 200MHz --gpu a100";
+  corrust plan --inputs 256 --bandwidth 200MHz --gpu a100 --json";
 
 /// One thing that takes a part of each GPU's second.
 struct Load {
@@ -160,10 +165,26 @@ impl Args {
         };
         let gpus = (least / (self.load / 100.0)).ceil().max(1.0) as u64;
         let Self { inputs, bandwidth, .. } = self;
+        if self.json {
+            let loads = loads.iter().map(|load| {
+                json!({
+                    "name": load.name, "needed": load.needed, "a_gpu_gives": load.given,
+                    "unit": load.unit, "gpus": load.gpus(), "binds": load.binds,
+                })
+            });
+            let plan = json!({
+                "inputs": inputs, "bandwidth_hz": bandwidth.0, "encoding": encoding.name(),
+                "layout": self.layout.to_string(), "device": record.machine.device,
+                "source": source, "load_percent": self.load, "loads": loads.collect::<Vec<_>>(),
+                "gpus": gpus, "binds": binding.name, "limit": binding.binds,
+            });
+            say(serde_json::to_string_pretty(&plan).expect("text and numbers"));
+            return Ok(());
+        }
         if let Some(name) = &self.row {
             let part = |wanted: &str| {
                 let found = loads.iter().find(|load| load.name == wanted);
-                found.map_or_else(|| "-".to_owned(), |load| digits(load.gpus()))
+                found.map_or_else(|| "-".to_owned(), |load| part_of(load.gpus()))
             };
             let [correlation, f_engine] = [CORRELATION, F_ENGINE].map(part);
             let [network, pcie] = [NETWORK, PCIE].map(part);
@@ -191,7 +212,7 @@ impl Args {
                 load.name,
                 si(load.needed) + load.unit,
                 si(load.given) + load.unit,
-                digits(load.gpus()),
+                part_of(load.gpus()),
                 load.binds
             ));
         }
@@ -262,6 +283,11 @@ impl Args {
         }
         Ok(loads)
     }
+}
+
+/// A number of GPUs, or that it is next to none.
+fn part_of(gpus: f64) -> String {
+    if gpus < 1e-3 { "< 0.001".to_owned() } else { digits(gpus) }
 }
 
 /// Inputs of a correlation, at most: as of a recording.

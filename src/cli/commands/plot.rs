@@ -6,41 +6,49 @@ use std::{
 };
 
 use clap::ValueEnum;
-use corrust::{Error, Result, autocorrelate::Curve, correlate::baseline};
+use corrust::{
+    Error, Result,
+    autocorrelate::Curve,
+    correlate::baseline,
+    device,
+    format::npy::{self, Dtype},
+    images::Stack,
+};
 use ndarray::Array2;
 use num_complex::Complex;
-use plotters::{
-    prelude::*,
-    style::text_anchor::{HPos, Pos, VPos},
-};
+use plotters::prelude::*;
 
 use crate::cli::commands::autocorrelate::read::Table;
 use crate::cli::options::files::UVH5;
 use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, ending, input, output};
 use crate::cli::pictures::chart::{Look, chart};
+use crate::cli::pictures::heat::{Panel, panel};
+use crate::cli::pictures::maps;
 use crate::cli::pictures::measured::{Measured, coherences};
 use crate::cli::pictures::plot::{
-    Area, COLOURS, Drawn, ENDINGS, PHASE, SIZE, coherence, curves, label, level_bar, matrix,
-    phase_bar, phase_colour, save, upwards,
+    Area, COLOURS, Drawn, ENDINGS, GREY, PHASE, SIZE, coherence, curves, level_bar, matrix,
+    phase_bar, phase_colour, range_bar, save, usual_range,
 };
-use crate::cli::terminal::say::say;
+use crate::cli::pictures::powers::{Of, Powers};
+use crate::cli::terminal::say::tell;
 
 /// Endings of tables of curves, of corrust and of other programs.
 const TEXTS: [&str; 6] = ["csv", "txt", "dat", "asc", "fcs", "sin"];
 
-/// Spectra and closure phases that are drawn: as many as have room for their names.
-const LINES: usize = 20;
+/// Spectra and closure phases that are drawn: as many as have colours that everyone can tell apart.
+const LINES: usize = COLOURS.len();
 
-/// Draw visibilities: their matrix, spectra, waterfall or closure phases; or correlation curves
+/// Draw visibilities, powers, spectra or correlation curves
 ///
-/// Reads outputs of `corrust correlate`, NumPy or UVH5, or of `corrust autocorrelate --curves`, CSV, and writes an SVG file, or a PNG file where the
-/// output's name ends in .png.
+/// Reads what corrust writes: visibilities, NumPy or UVH5; powers, filterbank files or NumPy; spectra and beams; curves; stacks of
+/// images. Writes an SVG file, or a PNG file where the output's name ends in .png.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Args {
-    /// Visibilities: .npy [dump][channel][baseline][2], or .uvh5; curves: .csv, or .txt, .dat, .asc, .fcs, .sin
-    /// of other programs, as corrust fit reads them
+    /// Visibilities: .npy [dump][channel][baseline][2], or .uvh5; powers: .fil, or .npy of corrust filterbank; spectra
+    /// [dump][channel][input] of corrust observe; beams: .npy [B][F][P][T] of ci4 or [B][F][P][T][2]; curves: .csv, or .txt,
+    /// .dat, .asc, .fcs, .sin of other programs, as corrust fit reads them; stacks of images: .tif, .h5, .npy
     #[arg(value_name = "FILE", value_parser = input())]
     input: PathBuf,
     /// Figure to write: a name ending in .svg or .png
@@ -48,9 +56,9 @@ pub struct Args {
     output: PathBuf,
     #[command(flatten)]
     existing: Existing,
-    /// Figure to draw
-    #[arg(long, value_enum, default_value_t = Kind::Matrix)]
-    kind: Kind,
+    /// Figure to draw [default: matrix; waterfall of powers]
+    #[arg(long, value_enum)]
+    kind: Option<Kind>,
     /// Which dump, from 0; a waterfall has them all
     #[arg(long, value_name = "D", default_value_t = 0)]
     dump: usize,
@@ -63,6 +71,9 @@ pub struct Args {
     /// Which polarisation of a UVH5 file, from 0 in the file's order
     #[arg(long, value_name = "P", default_value_t = 0)]
     polarisation: usize,
+    /// Which one of several, from 0: beam, Stokes parameter of powers, or input of spectra
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    index: usize,
 }
 
 /// Figures.
@@ -83,6 +94,8 @@ Examples:
   corrust plot visibilities.npy -o matrix.svg
   corrust plot scan.uvh5 -o spectra.png --kind spectra --dump 3
   corrust plot scan.uvh5 -o waterfall.svg --kind waterfall --baseline 4,2
+  corrust plot powers.fil -o powers.png
+  corrust plot beams.npy -o beam.png --index 2
   corrust plot g.csv -o g.svg";
 
 impl Args {
@@ -90,10 +103,28 @@ impl Args {
     pub fn run(self) -> Result<()> {
         let files = RunFiles::default().reads([&self.input]);
         files.writes_as([&self.output], ENDINGS).check(self.existing)?;
-        self.check_given()?;
+        self.warn_of_given();
         if TEXTS.contains(&&ending(&self.input)[..]) {
             draw_curves(&self.input, &self.output)?;
-            say(format_args!("figure: {}", self.output.display()));
+            tell(format_args!("figure: {}", self.output.display()));
+            return Ok(());
+        }
+        if self.is_stack()? {
+            draw_stack(&self.input, &self.output)?;
+            tell(format_args!("figure: {}", self.output.display()));
+            return Ok(());
+        }
+        if let Some(mut powers) = Powers::open(&self.input, self.index)? {
+            let spectrum = match self.kind {
+                None | Some(Kind::Waterfall) => false,
+                Some(Kind::Spectra) => true,
+                Some(Kind::Matrix | Kind::Closure) => {
+                    let reason = "holds powers: expected --kind waterfall or spectra";
+                    return Err(Error::file(&self.input, reason));
+                }
+            };
+            draw_powers(&mut powers, spectrum, &self.output)?;
+            tell(format_args!("figure: {}", self.output.display()));
             return Ok(());
         }
         let mut file = Measured::open(&self.input, self.polarisation)?;
@@ -106,13 +137,15 @@ impl Args {
         below("--dump", self.dump, file.dumps)?;
         let channels = file.axis.values.len();
         let path = &self.output;
-        match self.kind {
+        match self.kind.unwrap_or(Kind::Matrix) {
             Kind::Matrix => {
                 let channel = self.channel.unwrap_or(channels / 2);
                 below("--channel", channel, channels)?;
                 let visibilities = coherences(&file.dump(self.dump)?, file.inputs);
                 let size = (620, SIZE.1);
-                save(path, size, |root| matrix(root, visibilities.view(), file.inputs, channel))?;
+                save(path, size, |root| {
+                    matrix(root, visibilities.view(), file.inputs, (channel, ""))
+                })?;
             }
             Kind::Spectra => {
                 let sums = file.dump(self.dump)?;
@@ -170,39 +203,54 @@ impl Args {
                 };
                 below("--baseline", i, file.inputs)?;
                 let cells = file.waterfall(baseline(i, j))?;
-                save(path, SIZE, |root| waterfall(root, &file, &cells, (i, j)))?;
+                let names = format!("{i},{j}");
+                save(path, SIZE, |root| waterfall(root, &file, &cells, &names))?;
             }
         }
-        say(format_args!("figure: {}", self.output.display()));
+        tell(format_args!("figure: {}", self.output.display()));
         Ok(())
     }
 }
 
 impl Args {
-    /// Refuses options that this figure does not use.
-    fn check_given(&self) -> Result<()> {
+    /// Whether the file is a stack of images, by its name, or its type and axes.
+    fn is_stack(&self) -> Result<bool> {
+        Ok(match &ending(&self.input)[..] {
+            "tif" | "tiff" | "h5" | "hdf5" => true,
+            "npy" => {
+                let reader = npy::Reader::open(&self.input)?;
+                let is_pixels = matches!(reader.dtype(), Some(Dtype::Uint8 | Dtype::Uint16));
+                is_pixels && reader.shape().len() == 3
+            }
+            _ => false,
+        })
+    }
+
+    /// Warns of options that this figure does not use.
+    fn warn_of_given(&self) {
         if TEXTS.contains(&&ending(&self.input)[..]) {
-            let all = ["kind", "dump", "channel", "baseline", "polarisation"];
-            return given::refuse(&all, "correlation curves have none, expected visibilities");
+            let all = ["kind", "dump", "channel", "baseline", "polarisation", "index"];
+            given::warn_unused(&all, "correlation curves have none, expected visibilities");
+            return;
         }
-        let name = self.kind.to_possible_value().expect("all kinds have names");
-        let refuse = |option: &str, expected: &str| {
+        let kind = self.kind.unwrap_or(Kind::Matrix);
+        let name = kind.to_possible_value().expect("all kinds have names");
+        let unused = |option: &str, expected: &str| {
             let why =
                 format!("a figure of {} does not use it, expected {expected}", name.get_name());
-            given::refuse(&[option], why)
+            given::warn_unused(&[option], why);
         };
-        if self.kind != Kind::Waterfall {
-            refuse("baseline", "--kind waterfall")?;
+        if kind != Kind::Waterfall {
+            unused("baseline", "--kind waterfall");
         } else {
-            refuse("dump", "another --kind, as it shows all dumps")?;
+            unused("dump", "another --kind, as it shows all dumps");
         }
-        if self.kind != Kind::Matrix {
-            refuse("channel", "--kind matrix")?;
+        if kind != Kind::Matrix {
+            unused("channel", "--kind matrix");
         }
         if ending(&self.input) != UVH5 {
-            given::refuse(&["polarisation"], "NumPy files have none, expected a UVH5 file")?;
+            given::warn_unused(&["polarisation"], "NumPy files have none, expected a UVH5 file");
         }
-        Ok(())
     }
 }
 
@@ -231,58 +279,86 @@ fn first_of(all: usize) -> String {
 }
 
 /// Amplitude, as a part of the largest, and phase of a baseline.
-fn waterfall(
-    root: &Area<'_>,
-    file: &Measured,
-    cells: &Array2<Complex<f64>>,
-    (i, j): (usize, usize),
-) -> Drawn {
-    const WIDTH: i32 = 430;
-    const HEIGHT: i32 = 420;
-    const TOP: i32 = 62;
+fn waterfall(root: &Area<'_>, file: &Measured, cells: &Array2<Complex<f64>>, names: &str) -> Drawn {
     let largest = cells.iter().map(|cell| cell.norm()).fold(f64::MIN_POSITIVE, f64::max);
-    let centred = Pos::new(HPos::Center, VPos::Top);
-    let (rows, columns) = cells.dim();
-    let edge = |index: usize, count: usize, length: i32| {
-        (index as i64 * i64::from(length) / count as i64) as i32
+    let (left, right) = root.split_horizontally(SIZE.0 / 2);
+    let rows = file.rows();
+    let drawn = |title: &str, area: &Area<'_>, colour: &dyn Fn(Complex<f64>) -> RGBColor| {
+        let title = format!("V({names}), {title}");
+        let look = Panel { title: &title, columns: &file.axis, rows: (rows.0, rows.1.clone()) };
+        panel(area, &look, cells.dim(), &|row, column| colour(cells[[row, column]]))
     };
-    // Low frequencies are on the left whichever way channels run.
-    let flipped = file.axis.values.first() > file.axis.values.last();
-    for (left, title) in [(90, "amplitude"), (710, "phase")] {
-        for ((row, column), cell) in cells.indexed_iter() {
-            let colour = match title {
-                "phase" => phase_colour(cell.arg()),
-                _ => coherence(cell.norm() / largest),
-            };
-            let column = if flipped { columns - 1 - column } else { column };
-            let from = (left + edge(column, columns, WIDTH), TOP + edge(row, rows, HEIGHT));
-            // A pixel further, which the next one covers: where edges meet, the paper would show.
-            let to = (
-                (left + edge(column + 1, columns, WIDTH) + 1).min(left + WIDTH),
-                (TOP + edge(row + 1, rows, HEIGHT) + 1).min(TOP + HEIGHT),
-            );
-            root.draw(&Rectangle::new([from, to], colour.filled()))?;
-        }
-        root.draw(&Rectangle::new([(left, TOP), (left + WIDTH, TOP + HEIGHT)], BLACK))?;
-        let text = format!("V({i},{j}), {title}");
-        root.draw_text(&text, &label(20).pos(centred), (left + WIDTH / 2, 22))?;
-        let bottom = TOP + HEIGHT;
-        let range = file.axis.range();
-        for (value, x) in [(range.start, left), (range.end, left + WIDTH)] {
-            let style = label(14).pos(centred);
-            root.draw_text(&file.axis.tick(value), &style, (x, bottom + 8))?;
-        }
-        let middle = (left + WIDTH / 2, bottom + 28);
-        root.draw_text(file.axis.name, &label(16).pos(centred), middle)?;
-        let right = label(14).pos(Pos::new(HPos::Right, VPos::Center));
-        root.draw_text("0", &right, (left - 8, TOP))?;
-        root.draw_text(&file.dumps.to_string(), &right, (left - 8, bottom))?;
-        upwards(root, "dump", (left - 42, TOP + HEIGHT / 2))?;
-        let (bar, heights) = (left + WIDTH + 20, TOP..bottom);
-        match title {
-            "phase" => phase_bar(root, bar, heights)?,
-            _ => level_bar(root, bar, heights, ("amplitude, part of the largest", 1.0))?,
-        }
+    let (bar, heights) = drawn("amplitude", &left, &|cell| coherence(cell.norm() / largest))?;
+    level_bar(&left, bar, heights, ("amplitude, part of the largest", 1.0))?;
+    let (bar, heights) = drawn("phase", &right, &|cell| phase_colour(cell.arg()))?;
+    phase_bar(&right, bar, heights)
+}
+
+/// Draws powers against time and frequency, in decibels where none is negative.
+fn draw_powers(powers: &mut Powers, spectrum: bool, output: &Path) -> Result<()> {
+    let mut cells = powers.waterfall()?;
+    let is_decibel = cells.iter().all(|power| power.is_nan() || *power >= 0.0);
+    if is_decibel {
+        cells.mapv_inplace(|power| 10.0 * power.log10());
     }
-    Ok(())
+    let unit = if is_decibel { "power (dB)" } else { "power" };
+    let Of { name, count } = powers.of;
+    let one = if count > 1 { format!(", {name} {}", powers.index) } else { String::new() };
+    let axis = powers.axis.averaged(cells.ncols());
+    let (low, high) = usual_range(cells.iter().copied());
+    if spectrum {
+        let linear = |power: f64| if is_decibel { 10_f64.powf(power / 10.0) } else { power };
+        let mean = cells.columns().into_iter().map(|column| {
+            let finite = column.iter().filter(|power| power.is_finite());
+            let (sum, count) =
+                finite.fold((0.0, 0.0), |(sum, count), &it| (sum + linear(it), count + 1.0));
+            if is_decibel { 10.0 * (sum / count).log10() } else { sum / count }
+        });
+        let line: Vec<f64> = mean.collect();
+        let finite = || line.iter().copied().filter(|power| power.is_finite());
+        let (low, high) =
+            (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
+        let (low, high) = if low <= high { (low, high) } else { (0.0, 1.0) };
+        let margin = 0.05 * (high - low).max(1e-3 * high.abs()).max(1e-3);
+        let look = Look {
+            title: format!("Mean power{one}"),
+            y: unit,
+            range: low - margin..high + margin,
+            lines: "",
+        };
+        return save(output, SIZE, |root| {
+            chart(root, &axis, &look, &[(String::new(), line)], true)
+        });
+    }
+    let rows = match powers.interval {
+        Some(interval) => ("time (s)", 0.0..powers.times as f64 * interval),
+        None => ("time sample", 0.0..powers.times as f64),
+    };
+    save(output, SIZE, |root| {
+        let title = format!("Power{one}");
+        let look = Panel { title: &title, columns: &axis, rows };
+        let (bar, heights) = panel(root, &look, cells.dim(), &|row, column| {
+            let power = cells[[row, column]];
+            match power.is_finite() || power == f64::NEG_INFINITY {
+                true => coherence((power - low) / (high - low)),
+                false => GREY,
+            }
+        })?;
+        range_bar(root, bar, heights, (unit, low, high))
+    })
+}
+
+/// Draws the mean image of a stack.
+fn draw_stack(path: &Path, output: &Path) -> Result<()> {
+    let mut stack = Stack::open(path, "data")?;
+    let (height, width, frames) = (stack.height(), stack.width(), stack.frames());
+    let mut sums = Array2::<f64>::zeros((height, width));
+    let mut frame: Vec<u16> = device::zeros(height * width)?;
+    for index in 0..frames {
+        stack.read_frame(index, &mut frame)?;
+        sums.iter_mut().zip(&frame).for_each(|(sum, pixel)| *sum += f64::from(*pixel));
+    }
+    let values = sums / frames.max(1) as f64;
+    let mean = maps::Drawn { title: "Mean", unit: "counts", values, centred: false };
+    maps::maps(output, &[mean], None)
 }

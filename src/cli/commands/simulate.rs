@@ -17,9 +17,9 @@ use corrust::{
 
 use crate::cli::options::run_files::{Existing, RunFiles, ending, input, output};
 use crate::cli::options::units::{Frequency, Hertz, Seconds};
-use crate::cli::terminal::numbers::{count, digits, si};
+use crate::cli::terminal::numbers::{self, count, digits, si};
 use crate::cli::terminal::progress::Progress;
-use crate::cli::terminal::say::say;
+use crate::cli::terminal::say::tell;
 
 /// Write a recording of point sources with known delays
 ///
@@ -37,7 +37,7 @@ use crate::cli::terminal::say::say;
 /// description has the values that a fit of the correlation should return. With --scan, a stack of images for
 /// corrust images.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
+#[command(after_long_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
     /// NumPy file to write, - for the standard output; with --raw also VDIF, where the name ends in .vdif. Its
     /// description has the same name, ending in .json
@@ -103,10 +103,16 @@ struct RawArgs {
     #[arg(long, value_name = "BITS", requires = "raw")]
     bits: Option<u32>,
     /// Standard deviation of noise and sources in steps of the samples [default: 20 for 8 bits]
-    #[arg(long, value_name = "SIGMA", requires = "raw")]
+    #[arg(long, value_name = "SIGMA", requires = "raw", hide_short_help = true)]
     level: Option<f64>,
     /// Power of the receivers' noise
-    #[arg(long, value_name = "POWER", default_value_t = 1.0, requires = "raw")]
+    #[arg(
+        long,
+        value_name = "POWER",
+        default_value_t = 1.0,
+        requires = "raw",
+        hide_short_help = true
+    )]
     noise: f64,
     /// Array file with "location", "antennas", "start" and "phase_center" [default: antennas anywhere
     /// within --radius]
@@ -119,19 +125,18 @@ struct RawArgs {
         default_value_t = 1000.0,
         requires = "raw",
         conflicts_with = "array",
-        value_parser = metres
-    )]
+        value_parser = metres, hide_short_help = true)]
     radius: f64,
     /// Degrees from the phase centre within which sources are
-    #[arg(long, value_name = "DEGREES", default_value_t = 1.0, requires = "raw", value_parser = degrees)]
+    #[arg(long, value_name = "DEGREES", default_value_t = 1.0, requires = "raw", value_parser = degrees, hide_short_help = true)]
     field: f64,
     /// One source with these delays to put in, a JSON file, instead of sources in the sky
     #[arg(long, value_name = "D.json", value_parser = input(), requires = "raw",
-          conflicts_with_all = ["sources", "field"])]
+          conflicts_with_all = ["sources", "field"], hide_short_help = true)]
     delays: Option<PathBuf>,
     /// Interference that all inputs receive at once: frequency on the sky and power; in pulses, how often
     /// and how long
-    #[arg(long, value_name = "FREQUENCY:POWER[:PERIOD:LENGTH]", value_parser = tone, requires = "raw")]
+    #[arg(long, value_name = "FREQUENCY:POWER[:PERIOD:LENGTH]", value_parser = tone, requires = "raw", hide_short_help = true)]
     tone: Vec<Tone>,
 }
 
@@ -155,46 +160,83 @@ struct DiffusionArgs {
         value_name = "K",
         default_value_t = 5.0,
         requires = "diffusion",
-        conflicts_with = "plane"
+        conflicts_with = "plane",
+        hide_short_help = true
     )]
     axial_ratio: f64,
     /// All molecules in the focal plane, as in a membrane
-    #[arg(long, requires = "diffusion")]
+    #[arg(long, requires = "diffusion", hide_short_help = true)]
     plane: bool,
     /// Photons a second of a molecule in the centre
-    #[arg(long, value_name = "RATE", default_value = "100kHz", requires = "diffusion")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        default_value = "100kHz",
+        requires = "diffusion",
+        hide_short_help = true
+    )]
     brightness: Hertz,
     /// Lifetime of the fluorescence
-    #[arg(long, value_name = "TIME", default_value = "2.5ns", requires = "diffusion")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "2.5ns",
+        requires = "diffusion",
+        hide_short_help = true
+    )]
     lifetime: Seconds,
     /// Molecules of a second kind, as bright: number in the effective volume, diffusion time and lifetime, as in
     /// 1,2ms,4ns
-    #[arg(long, value_name = "N,TIME,TIME", value_parser = second, requires = "diffusion")]
+    #[arg(long, value_name = "N,TIME,TIME", value_parser = second, requires = "diffusion", hide_short_help = true)]
     second: Option<(f64, Seconds, Seconds)>,
     /// Photons a second of each detector besides [default: 0]
-    #[arg(long, value_name = "RATE", requires = "diffusion")]
+    #[arg(long, value_name = "RATE", requires = "diffusion", hide_short_help = true)]
     background: Option<Frequency>,
     /// Detectors, which share the photons at random
-    #[arg(long, value_name = "D", default_value_t = 1, requires = "diffusion")]
+    #[arg(
+        long,
+        value_name = "D",
+        default_value_t = 1,
+        requires = "diffusion",
+        hide_short_help = true
+    )]
     detectors: usize,
     /// Length of the recording
     #[arg(long, value_name = "TIME", default_value = "10s", requires = "diffusion")]
     duration: Seconds,
     /// Size of images of a scanned field, as 64x64, to simulate instead of photons: uint16 [frame][row][column]
     #[arg(long, value_name = "ROWSxCOLUMNS", requires = "diffusion", conflicts_with_all = ["detectors", "duration", "second", "lifetime"],
-          value_parser = size)]
+          value_parser = size, hide_short_help = true)]
     scan: Option<(usize, usize)>,
     /// Frames of a scan
-    #[arg(long, value_name = "FRAMES", default_value_t = 100, requires = "scan")]
+    #[arg(
+        long,
+        value_name = "FRAMES",
+        default_value_t = 100,
+        requires = "scan",
+        hide_short_help = true
+    )]
     frames: usize,
     /// Side of a pixel by the focus's radius
-    #[arg(long, value_name = "RATIO", default_value_t = 0.2, requires = "scan")]
+    #[arg(
+        long,
+        value_name = "RATIO",
+        default_value_t = 0.2,
+        requires = "scan",
+        hide_short_help = true
+    )]
     pixel: f64,
     /// Time from a pixel to the next of its row
-    #[arg(long, value_name = "TIME", default_value = "10us", requires = "scan")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "10us",
+        requires = "scan",
+        hide_short_help = true
+    )]
     dwell: Seconds,
     /// Time from a row to the next [default: that of its pixels and a fifth more]
-    #[arg(long, value_name = "TIME", requires = "scan")]
+    #[arg(long, value_name = "TIME", requires = "scan", hide_short_help = true)]
     line_time: Option<Seconds>,
 }
 
@@ -349,8 +391,9 @@ impl Args {
         })?;
         drop(progress);
         let seconds = begun.elapsed().as_secs_f64();
-        say(format_args!(
-            "simulated {} x {} ({}, {}, {}), {} s at {}samples/s, in {seconds:.2} s, {}samples/s: {}",
+        let took = numbers::seconds(seconds);
+        tell(format_args!(
+            "simulated {} x {} ({}, {}, {}), {} s at {}samples/s, in {took}, {}samples/s: {}",
             count(inputs, "input"),
             count(times, "time"),
             simulation.encoding,
@@ -406,14 +449,14 @@ fn write_scan(scan: &Scan, output: &Path) -> Result<()> {
         Ok(())
     })?;
     drop(progress);
-    say(format_args!(
-        "simulated {} of {} x {} pixels, of {} molecules in the focus that diffuse in {:e} s, in {:.2} s: {}",
+    tell(format_args!(
+        "simulated {} of {} x {} pixels, of {} molecules in the focus that diffuse in {}, in {}: {}",
         count(scan.frames, "frame"),
         scan.rows,
         scan.columns,
         scan.diffusion.molecules,
-        scan.diffusion.diffusion_time,
-        begun.elapsed().as_secs_f64(),
+        numbers::seconds(scan.diffusion.diffusion_time),
+        numbers::seconds(begun.elapsed().as_secs_f64()),
         output.display()
     ));
     Ok(())
@@ -428,14 +471,14 @@ fn write_photons(simulation: &Diffusion, output: &Path) -> Result<()> {
         Ok(())
     })?;
     drop(progress);
-    say(format_args!(
-        "simulated {} in {} s, {}photons/s, of {} molecules in the focus that diffuse in {:e} s, in {:.2} s: {}",
+    tell(format_args!(
+        "simulated {} in {} s, {}photons/s, of {} molecules in the focus that diffuse in {}, in {}: {}",
         count(photons, "photon"),
         digits(simulation.seconds),
         si(photons as f64 / simulation.seconds),
         simulation.molecules,
-        simulation.diffusion_time,
-        begun.elapsed().as_secs_f64(),
+        numbers::seconds(simulation.diffusion_time),
+        numbers::seconds(begun.elapsed().as_secs_f64()),
         output.display()
     ));
     Ok(())
@@ -469,8 +512,9 @@ pub fn write(simulation: Simulation, output: &PathBuf) -> Result<Vec<Source>> {
     drop(progress);
     let seconds = start.elapsed().as_secs_f64();
     let samples = inputs as f64 * channels as f64 * simulation.times as f64;
-    say(format_args!(
-        "simulated {} x {} x {} ({encoding}, {layout}, {}) in {seconds:.2} s, {}samples/s: {}",
+    let took = numbers::seconds(seconds);
+    tell(format_args!(
+        "simulated {} x {} x {} ({encoding}, {layout}, {}) in {took}, {}samples/s: {}",
         count(inputs, "input"),
         count(channels, "channel"),
         count(simulation.times, "time"),

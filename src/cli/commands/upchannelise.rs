@@ -21,17 +21,17 @@ use crate::cli::input::Input;
 use crate::cli::options::engine::{self, Engine, numbers, read_gains, warn_of_clipped};
 use crate::cli::options::files::Files;
 use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
-use crate::cli::terminal::numbers::{count, digits, si};
+use crate::cli::terminal::numbers::{count, digits, seconds as in_seconds, si};
 use crate::cli::terminal::progress::Progress;
-use crate::cli::terminal::say::say;
+use crate::cli::terminal::say::tell;
 
-/// Make subchannels of channels: a zoom into every channel of samples that have channels already
+/// Make subchannels of channels: a zoom into every channel
 ///
 /// The output is a NumPy file [spectrum][channel x U + subchannel][input], ready for corrust correlate and beamform, with
 /// a spectrum for every U times; ci8 is int8 with a last axis of 2, ci4 uint8, cf16 and cf32 float16 and float32 with a
 /// last axis of 2. Subchannels ascend in frequency. Every device gives the same bits.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     files: Files,
@@ -43,7 +43,7 @@ pub struct Args {
     #[command(flatten)]
     filter: FilterBank,
     /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
-    #[arg(long, default_value_t)]
+    #[arg(long, default_value_t, help_heading = "Device")]
     device: Devices,
 }
 
@@ -69,7 +69,7 @@ pub struct FilterBank {
     #[arg(long, default_value = "ci8")]
     output_encoding: SpectrumEncoding,
     /// Kernel of the filter bank: auto, or one of cpu-portable, cpu-avx2, cpu-avx512, registers, any
-    #[arg(long, default_value_t = Kernel::Auto)]
+    #[arg(long, default_value_t = Kernel::Auto, help_heading = "Device", hide_short_help = true)]
     kernel: Kernel,
 }
 
@@ -242,8 +242,9 @@ impl Args {
         all([writer.finish(), description])?;
         let clipped = warn_of_clipped(&sums.clipped, channels, sums.spectra, "smaller --gains");
         let samples = sums.spectra.max(1) as f64 * (channels * shape.inputs) as f64;
-        say(format_args!(
-            "upchannelised {} x {} to {} of {} in {seconds:.2} s: {}samples/s on {} ({}), {} % of the samples missing, \
+        let took = in_seconds(seconds);
+        tell(format_args!(
+            "upchannelised {} x {} to {} of {} in {took}: {}samples/s on {} ({}), {} % of the samples missing, \
              {} % clipped: {}",
             count(shape.inputs, "input"),
             count(shape.channels, "channel"),

@@ -13,7 +13,7 @@ use corrust::{
 
 use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
 use crate::cli::terminal::numbers::count;
-use crate::cli::terminal::say::say;
+use crate::cli::terminal::say::tell;
 
 /// Make weights and shifts for `corrust beamform` from coordinates
 ///
@@ -24,7 +24,7 @@ use crate::cli::terminal::say::say;
 /// beam at each source. Weights have magnitude 127 and phase 2 pi nu tau, for the delay
 /// tau = -(position . direction) / c of a plane wave at a dish.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
+#[command(after_long_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
     /// Positions, frequencies and pointings, a JSON file
     #[arg(value_name = "ARRAY.json", value_parser = input())]
@@ -82,7 +82,7 @@ impl Args {
             })
             .transpose()?;
         all([output.finish(), shifts.map_or(Ok(()), Writer::finish)])?;
-        say(format_args!(
+        tell(format_args!(
             "made weights of {} of {} x {} x {}{}: {}",
             count(beams, "beam"),
             count(dishes, "dish"),

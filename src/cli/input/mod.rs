@@ -32,7 +32,7 @@ use crate::cli::terminal::say::warn;
 pub struct RawInput {
     /// Number of channels to make of a recording of raw voltages: from 0 Hz up without the Nyquist channel for real
     /// samples, around 0 Hz for complex ones. Twice it (real) or it (complex) is 2^a or 3 x 2^a, 8 to 1048576
-    #[arg(long, value_name = "C")]
+    #[arg(long, value_name = "C", help_heading = "F-engine")]
     pub channelise: Option<usize>,
     #[command(flatten)]
     pub engine: Engine,
@@ -51,7 +51,7 @@ impl RawInput {
         (dated, expected): (bool, &str),
     ) -> Result<Option<Input>> {
         let Some(channels) = self.channelise else { return Ok(None) };
-        self.engine.refuse_sky_but_for(expected, dated)?;
+        self.engine.warn_of_sky_but_for(expected, dated);
         let coarse = array.filter(|_| factor > 1).map(|array| array.coarse(channels, factor));
         let coarse = coarse.transpose()?;
         let array = coarse.as_ref().or(array);

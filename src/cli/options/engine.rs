@@ -34,41 +34,41 @@ pub struct Engine {
     #[arg(long, default_value_t = 8)]
     taps: usize,
     /// Window of the prototype: hann, hamming, rect or kaiser:BETA, as kaiser:8 [default: hann; rect for one tap]
-    #[arg(long, conflicts_with = "prototype")]
+    #[arg(long, conflicts_with = "prototype", hide_short_help = true)]
     window: Option<Window>,
     /// NumPy file of your own prototype: float32 or float64, one number for each sample of the taps
-    #[arg(long, value_name = "H.npy", value_parser = input())]
+    #[arg(long, value_name = "H.npy", value_parser = input(), hide_short_help = true)]
     prototype: Option<PathBuf>,
     /// Oversampling factor A/B, as 32/27: a spectrum begins B/A of a channel's period after the one before [default: 1]
-    #[arg(long, value_name = "A/B")]
+    #[arg(long, value_name = "A/B", hide_short_help = true)]
     oversample: Option<Oversampling>,
     /// Invert a band that runs downwards, as one is of which the recording says so: channels are conjugated and written in
     /// ascending frequency
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     inverted: bool,
     /// JSON file of delays of the inputs, in seconds; needs the sample rate, from the recording or --rate
     #[arg(long, value_name = "D.json", value_parser = input())]
     delays: Option<PathBuf>,
     /// Time of the first sample in UTC, as 2026-03-20T14:46:00, for delays that count from a date [default: the
     /// recording's]
-    #[arg(long, value_name = "TIME", value_parser = format::moment)]
+    #[arg(long, value_name = "TIME", value_parser = format::moment, hide_short_help = true)]
     start: Option<Timestamp>,
     /// Sky frequency at baseband 0 Hz, as 1.4GHz, for fringe rotation [default: the recording's, or 0]
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     sky_frequency: Option<Frequency>,
     /// NumPy file of gains: complex64 [N][C] [default: 1]
-    #[arg(long, value_name = "G.npy", value_parser = input(), conflicts_with = "level")]
+    #[arg(long, value_name = "G.npy", value_parser = input(), conflicts_with = "level", hide_short_help = true)]
     gains: Option<PathBuf>,
     /// Measure gains in the first block that give the real and imaginary parts of each input and channel this standard
     /// deviation; without a number 20 for ci8, 2.8 for 4 bits, 1 for floats
-    #[arg(long, value_name = "SIGMA", num_args = 0..=1)]
+    #[arg(long, value_name = "SIGMA", num_args = 0..=1, hide_short_help = true)]
     level: Option<Option<f32>>,
     /// Encoding of channelised samples: ci8, ci4, ci4-offset, cf16 or cf32
     #[arg(id = "spectrum_encoding", long = "output-encoding", value_name = "OUTPUT_ENCODING")]
-    #[arg(default_value = "ci8")]
+    #[arg(default_value = "ci8", hide_short_help = true)]
     output_encoding: SpectrumEncoding,
     /// Order of the axes of spectra: tcn (spectrum, channel, input) or cnt (channel, input, spectrum)
-    #[arg(long, default_value_t = Layout::Tcn)]
+    #[arg(long, default_value_t = Layout::Tcn, hide_short_help = true)]
     output_layout: Layout,
 }
 
@@ -293,8 +293,8 @@ impl Engine {
         Ok((builder, sky))
     }
 
-    /// Refuses options that have no effect on a filter bank alone.
-    pub fn refuse_all_but_the_bank(&self) -> Result<()> {
+    /// Warns of options that have no effect on a filter bank alone.
+    pub fn warn_of_all_but_the_bank(&self) {
         let rest = [
             "oversample",
             "inverted",
@@ -306,19 +306,16 @@ impl Engine {
             "output-encoding",
             "output-layout",
         ];
-        given::refuse(&rest, "a filter bank's response does not use it, expected a recording")
+        given::warn_unused(&rest, "a filter bank's response does not use it, expected a recording");
     }
 
-    /// Refuses options that only delays, or a file with times and frequencies (`dated`), use; `expected` names their
+    /// Warns of options that only delays, or a file with times and frequencies (`dated`), use; `expected` names their
     /// options.
-    pub fn refuse_sky_but_for(&self, expected: &str, dated: bool) -> Result<()> {
-        if self.delays.is_some() || dated {
-            return Ok(());
+    pub fn warn_of_sky_but_for(&self, expected: &str, dated: bool) {
+        if self.delays.is_none() && !dated {
+            let why = format!("nothing uses it here, expected {expected}");
+            given::warn_unused(&["start", "sky-frequency"], why);
         }
-        given::refuse(
-            &["start", "sky-frequency"],
-            format!("nothing uses it here, expected {expected}"),
-        )
     }
 
     /// The filter bank alone, of real samples.

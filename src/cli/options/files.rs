@@ -53,10 +53,10 @@ pub const RAW_OPTIONS: &[&str] = &["rate", "raw-layout", "inputs", "bits", "near
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Tolerance {
     /// Leave out an incomplete block, frame or time sample at the end, instead of refusing the recording
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     keep_going: bool,
     /// Accept gaps longer than the data itself
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     long_gaps: bool,
 }
 
@@ -77,16 +77,16 @@ pub struct RawOptions {
     #[arg(long)]
     rate: Option<Hertz>,
     /// Order of the axes of raw samples in NumPy files: nt (input, time) or tn (time, input) [default: nt]
-    #[arg(long, value_name = "nt|tn")]
+    #[arg(long, value_name = "nt|tn", hide_short_help = true)]
     raw_layout: Option<RawLayout>,
     /// Number of inputs of a Mark 5B recording, whose headers lack it
-    #[arg(long = "inputs", value_name = "N")]
+    #[arg(long = "inputs", value_name = "N", hide_short_help = true)]
     recorded: Option<usize>,
     /// Bits of a sample of a Mark 5B recording, whose headers lack them: 1 or 2 [default: 2]
-    #[arg(id = "raw_bits", long = "bits", value_name = "BITS")]
+    #[arg(id = "raw_bits", long = "bits", value_name = "BITS", hide_short_help = true)]
     bits: Option<u8>,
     /// Date within 500 days of a Mark 5B recording, as 2014-06-13: its headers count days modulo 1000
-    #[arg(long, value_name = "DATE", value_parser = format::moment)]
+    #[arg(long, value_name = "DATE", value_parser = format::moment, hide_short_help = true)]
     near: Option<Timestamp>,
 }
 

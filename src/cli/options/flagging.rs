@@ -19,7 +19,7 @@ use corrust::{
 use crate::cli::options::run_files::{all, output};
 use crate::cli::terminal::missing::{FLAGGED, LOST, fractions};
 use crate::cli::terminal::numbers::count;
-use crate::cli::terminal::say::say;
+use crate::cli::terminal::say::tell;
 
 /// Reads a probability with which noise is flagged.
 fn probability(text: &str) -> std::result::Result<f64, String> {
@@ -38,24 +38,30 @@ pub struct Flagging {
     #[arg(long, value_name = "sk")]
     pub flag: Option<Method>,
     /// Times of a block that is judged, 16 to 65536; the last one may be shorter [default: 256]
-    #[arg(long, value_name = "M", requires = "flag", value_parser = block_times)]
+    #[arg(long, value_name = "M", requires = "flag", value_parser = block_times, hide_short_help = true)]
     sk_times: Option<usize>,
     /// Probability with which Gaussian noise is flagged, 1e-9 to 0.5 [default: 0.0027, that of 3 sigma]
-    #[arg(long, value_name = "P", requires = "flag", value_parser = probability)]
+    #[arg(long, value_name = "P", requires = "flag", value_parser = probability, hide_short_help = true)]
     false_alarm: Option<f64>,
     /// Channels whose samples are real-valued, as 0 of spectra of real voltages in a file: 0 or 0,5. Those that --channelise
     /// makes are known
-    #[arg(long, value_name = "CHANNELS", requires = "flag", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "CHANNELS",
+        requires = "flag",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
     sk_real: Vec<usize>,
     /// Samples whose quantiser clamped to -8..7 or -128..127, in place of -7..7 or -127..127
-    #[arg(long, requires = "flag")]
+    #[arg(long, requires = "flag", hide_short_help = true)]
     sk_full_range: bool,
     /// NumPy file to write the sums of blocks to, int64 [block][channel][input][3]: valid samples, sum of |x|^2, sum of
     /// |x|^4
-    #[arg(long, value_name = "SK.npy", value_parser = output(), requires = "flag")]
+    #[arg(long, value_name = "SK.npy", value_parser = output(), requires = "flag", hide_short_help = true)]
     kurtosis: Option<PathBuf>,
     /// NumPy file to write what is flagged to, uint8 [block][channel][input]: 1 is flagged
-    #[arg(long, value_name = "F.npy", value_parser = output(), requires = "flag")]
+    #[arg(long, value_name = "F.npy", value_parser = output(), requires = "flag", hide_short_help = true)]
     flags: Option<PathBuf>,
 }
 
@@ -197,7 +203,7 @@ impl Judged {
     pub fn report(self) -> Result<()> {
         let samples = self.samples();
         self.finish()?;
-        say(samples.said());
+        tell(samples.said());
         Ok(())
     }
 
@@ -207,7 +213,7 @@ impl Judged {
         let finish = |file: Option<Writer>| file.map_or(Ok(()), Writer::finish);
         all([finish(tables.kurtosis.take()), finish(tables.flags.take())])?;
         let Tables { flagged, judged, .. } = *tables;
-        say(format_args!("flagged {flagged} of {} of an input's channel", count(judged, "block")));
+        tell(format_args!("flagged {flagged} of {} of an input's channel", count(judged, "block")));
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! Refusal of options that were given and have no effect, where the parser cannot tell because it has not seen the
-//! recording.
+//! Options that were given and that this run does not use, where the parser cannot tell because it has not seen the recording:
+//! a warning, or a refusal where an output is asked for that is not made.
 
 use std::{
     fmt::Display,
@@ -8,6 +8,8 @@ use std::{
 
 use clap::{ArgMatches, Command, parser::ValueSource};
 use corrust::{Error, Result};
+
+use crate::cli::terminal::say::warn;
 
 /// Names of the options on the command line, without their dashes.
 static GIVEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -33,16 +35,30 @@ pub fn note(command: &Command, matches: &ArgMatches) {
 
 /// Whether the command line has an option of this name.
 pub fn is_given(option: &str) -> bool {
-    GIVEN.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|given| given == option)
+    !given(&[option]).is_empty()
 }
 
-/// Refuses the first of the options that was given and has no effect; `why` says when it has one.
+/// Refuses the first of the options that was given: it asks for what this run does not make; `why` says when it is made.
 ///
 /// # Errors
 /// [`Error::Invalid`].
 pub fn refuse(options: &[&str], why: impl Display) -> Result<()> {
-    match options.iter().find(|option| is_given(option)) {
+    match given(options).first() {
         None => Ok(()),
         Some(option) => Err(Error::invalid(format!("--{option}: {why}"))),
     }
+}
+
+/// Warns of each of the options that was given and has no effect; `why` says when it has one.
+pub fn warn_unused(options: &[&str], why: impl Display) {
+    for option in given(options) {
+        warn(format_args!("--{option} has no effect: {why}"));
+    }
+}
+
+/// Those of the options that were given.
+fn given<'a>(options: &[&'a str]) -> Vec<&'a str> {
+    let given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_given = |option: &&&str| given.iter().any(|given| given == **option);
+    options.iter().filter(is_given).copied().collect()
 }

@@ -41,37 +41,37 @@ pub struct Listening {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7148", value_delimiter = ',')]
     pub listen: Vec<Endpoints>,
     /// Sockets, and threads, at each address: the system shares out senders among them
-    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024), hide_short_help = true)]
     pub sockets: u16,
     /// Interface of which packets for --listen are taken before the system's network stack (AF_XDP, Linux): all of its
     /// queues, a thread each, or some, as eth1:2 or eth1:0-3. All others pass, and what comes to other queues is received
     /// as without it
-    #[arg(long, value_name = "IFACE")]
+    #[arg(long, value_name = "IFACE", hide_short_help = true)]
     pub xdp: Option<Interface>,
     /// Runner of the program that takes them: auto, native (the driver) or generic (the system, for any driver)
-    #[arg(long, value_name = "MODE", default_value_t, requires = "xdp")]
+    #[arg(long, value_name = "MODE", default_value_t, requires = "xdp", hide_short_help = true)]
     pub xdp_mode: Mode,
     /// Cores that the sockets' threads run on, in turns, as 2-5 or 2,4 [default: any]
-    #[arg(long, value_name = "CORES")]
+    #[arg(long, value_name = "CORES", hide_short_help = true)]
     pub cores: Option<Cores>,
     /// Bytes of packets that the system buffers for each socket, as far as it allows
-    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, hide_short_help = true)]
     pub buffer: usize,
     /// Number of F-engines, numbered from 0
-    #[arg(long, default_value_t = 8, value_name = "N")]
+    #[arg(long, default_value_t = 8, value_name = "N", hide_short_help = true)]
     pub fengs: usize,
     /// Number of channels to correlate
-    #[arg(long, default_value_t = 128, value_name = "C")]
+    #[arg(long, default_value_t = 128, value_name = "C", hide_short_help = true)]
     pub channels: usize,
     #[command(flatten)]
     pub stream: Stream,
     /// Time of timestamp 0 in UTC, as 2026-03-01T12:00:00 [default: the start of this command; 2000-01-01 for VDIF,
     /// whose frames carry their times]
-    #[arg(long, value_name = "TIME", value_parser = format::moment)]
+    #[arg(long, value_name = "TIME", value_parser = format::moment, hide_short_help = true)]
     pub sync: Option<Timestamp>,
     /// Number of times that timestamps have wrapped since then [default: such that the first heap is of now]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(..32768),
-          requires = "sync")]
+          requires = "sync", hide_short_help = true)]
     pub wraps: Option<u64>,
 }
 

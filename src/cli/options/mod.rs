@@ -4,6 +4,7 @@ pub mod engine;
 pub mod files;
 pub mod flagging;
 pub mod given;
+pub mod kernels;
 #[cfg(feature = "serve")]
 pub mod listening;
 pub mod place;

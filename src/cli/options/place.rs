@@ -7,9 +7,9 @@ use corrust::{Devices, correlate::Kernel};
 pub struct Place {
     /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim; cuda:0,cuda:1, cuda:all or sim,sim:
     /// several GPUs share the channels
-    #[arg(long, default_value_t)]
+    #[arg(long, default_value_t, help_heading = "Device")]
     pub device: Devices,
-    #[arg(long, default_value_t = Kernel::Auto, help = kernels())]
+    #[arg(long, default_value_t = Kernel::Auto, help = kernels(), help_heading = "Device", hide_short_help = true)]
     pub kernel: Kernel,
 }
 

@@ -15,7 +15,7 @@ use corrust::{
     format::{PartialFile, folder, is_stream, resolve},
 };
 
-use crate::cli::terminal::say::{take_stdout, warn};
+use crate::cli::terminal::say::{error, note, take_stdout};
 
 /// Paths that `-` stands for.
 const STDIN: &str = "/dev/stdin";
@@ -28,8 +28,8 @@ static REPLACED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 pub fn mention_replaced() {
     match &REPLACED.lock().unwrap_or_else(PoisonError::into_inner)[..] {
         [] => {}
-        [one] => warn(format_args!("{one} existed and was replaced")),
-        all => warn(format_args!("{} existed and were replaced", all.join(", "))),
+        [one] => note(format_args!("{one} existed and was replaced")),
+        all => note(format_args!("{} existed and were replaced", all.join(", "))),
     }
 }
 
@@ -51,7 +51,7 @@ fn dash(path: PathBuf, stream: &str) -> PathBuf {
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Existing {
     /// Refuse to replace files that exist
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide_short_help = true)]
     no_clobber: bool,
 }
 
@@ -201,6 +201,6 @@ impl PartialEq for Identity {
 pub fn all<const N: usize>(results: [Result<()>; N]) -> Result<()> {
     let mut errors = results.into_iter().filter_map(Result::err);
     let first = errors.next();
-    errors.for_each(warn);
+    errors.for_each(error);
     first.map_or(Ok(()), Err)
 }

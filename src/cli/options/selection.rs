@@ -22,32 +22,38 @@ pub struct Selection {
     ///
     /// Integers [T]: 0 to 254, or 255 to drop a time sample. As many gates are kept as the largest number
     /// asks for, and the output becomes [dump][gate][channel][baseline][2], COUNTS [dump][gate].
-    #[arg(long, value_name = "GATES.npy")]
+    #[arg(long, value_name = "GATES.npy", hide_short_help = true)]
     pub gates: Option<PathBuf>,
     /// Period of a pulsar or of a switched calibrator, as 33.4ms: its --gate-bins parts are gates
-    #[arg(long, value_name = "P", requires = "gate_bins", conflicts_with = "gates")]
+    #[arg(
+        long,
+        value_name = "P",
+        requires = "gate_bins",
+        conflicts_with = "gates",
+        hide_short_help = true
+    )]
     pub gate_period: Option<Seconds>,
     /// TEMPO's polyco.dat of a pulsar, in place of a period: --gate-bins parts of its period are gates
-    #[arg(long, value_name = "POLYCO.dat", requires = "gate_bins", conflicts_with_all = ["gates", "gate_period"])]
+    #[arg(long, value_name = "POLYCO.dat", requires = "gate_bins", conflicts_with_all = ["gates", "gate_period"], hide_short_help = true)]
     pub gate_polyco: Option<PathBuf>,
     /// Gates of a period, 1 to 255
-    #[arg(long, value_name = "B")]
+    #[arg(long, value_name = "B", hide_short_help = true)]
     pub gate_bins: Option<usize>,
     /// Start of a period in UTC, as 2026-03-01T12:00:00 [default: the first time sample; live, the sync time]
-    #[arg(long, value_name = "TIME", value_parser = format::moment, requires = "gate_period")]
+    #[arg(long, value_name = "TIME", value_parser = format::moment, requires = "gate_period", hide_short_help = true)]
     pub gate_epoch: Option<Timestamp>,
     /// Dispersion measure in pc / cm^3, as 56.77: gates of lower channels come later, relative to infinite frequency for
     /// a period, to the file's frequency for a polyco [default: 0; the polyco's]
     ///
     /// Needs the channels' frequencies: the recording's, or those of --array or --sky-frequency. COUNTS get another
     /// axis, [channel].
-    #[arg(long, value_name = "DM", requires = "gate_bins")]
+    #[arg(long, value_name = "DM", requires = "gate_bins", hide_short_help = true)]
     pub dispersion: Option<f64>,
     /// NumPy file of time shifts in samples, one for each input: x_i'[t] = x_i[t - s_i]
     ///
     /// Integers [N]. Negative ones advance an input: all inputs are delayed until the least shift is 0. Samples before
     /// the recording's start are missing, and COUNTS get another axis, [baseline].
-    #[arg(long, value_name = "SHIFTS.npy")]
+    #[arg(long, value_name = "SHIFTS.npy", hide_short_help = true)]
     pub shifts: Option<PathBuf>,
 }
 

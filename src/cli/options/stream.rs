@@ -22,19 +22,19 @@ pub struct Stream {
     #[arg(long)]
     rate: Option<Hertz>,
     /// Timestamps from one time sample to the next [default: twice the channels]
-    #[arg(long, value_name = "STEP")]
+    #[arg(long, value_name = "STEP", hide_short_help = true)]
     step: Option<u64>,
     /// Inputs of an F-engine; input = F-engine x polarisations + polarisation
     #[arg(long, default_value_t = 2, value_name = "P")]
     pub polarisations: usize,
     /// Number of the first channel in the stream
-    #[arg(long, default_value_t = 0, value_name = "F")]
+    #[arg(long, default_value_t = 0, value_name = "F", hide_short_help = true)]
     first_channel: u64,
     /// Time samples of a heap
-    #[arg(long, default_value_t = 256, value_name = "T")]
+    #[arg(long, default_value_t = 256, value_name = "T", hide_short_help = true)]
     heap_times: usize,
     /// Address of the interface for multicast [default: by the system's routes]
-    #[arg(long, value_name = "IP")]
+    #[arg(long, value_name = "IP", hide_short_help = true)]
     pub interface: Option<Ipv4Addr>,
 }
 
@@ -111,17 +111,17 @@ pub struct Vdif {
     vdif: Option<Threads>,
     /// Number of channels to make of the raw voltages in frames: from 0 Hz up without the Nyquist channel for real
     /// samples, around 0 Hz for complex ones. Twice it (real) or it (complex) is 2^a or 3 x 2^a, 8 to 1048576
-    #[arg(long, value_name = "C", requires = "vdif")]
+    #[arg(long, value_name = "C", requires = "vdif", hide_short_help = true)]
     channelise: Option<usize>,
     /// Channels of a thread, each of them an input; for b1 and b2, the channels to correlate
-    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    #[arg(long, value_name = "COUNT", default_value_t = 1, hide_short_help = true)]
     thread_channels: usize,
     /// Encoding of frames: vdif-2, vdif-2-complex and so on, of 1, 2, 4, 8 or 16 bits; or b1 or b2, complex samples of 1
     /// or 2 bits whose channels are correlated directly, a thread an input, without --channelise
-    #[arg(long, value_name = "ENCODING", default_value = "vdif-2")]
+    #[arg(long, value_name = "ENCODING", default_value = "vdif-2", hide_short_help = true)]
     encoding: FrameEncoding,
     /// Bytes of samples of a frame [default: as corrust simulate has them, at most 8000]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", hide_short_help = true)]
     frame_bytes: Option<usize>,
 }
 
@@ -157,13 +157,12 @@ pub enum Made {
 
 #[cfg(feature = "serve")]
 impl Vdif {
-    /// Refuses options of frames, if heaps are received.
-    pub fn check_given(&self) -> Result<()> {
-        if self.vdif.is_some() {
-            return Ok(());
+    /// Warns of options of frames, if heaps are received.
+    pub fn warn_of_given(&self) {
+        if self.vdif.is_none() {
+            let of_frames = ["thread-channels", "encoding", "frame-bytes"];
+            given::warn_unused(&of_frames, "heaps do not use it, expected --vdif");
         }
-        let of_frames = ["thread-channels", "encoding", "frame-bytes"];
-        given::refuse(&of_frames, "heaps do not use it, expected --vdif")
     }
 
     /// Whether frames are received.

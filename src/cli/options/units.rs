@@ -72,6 +72,15 @@ impl FromStr for Hertz {
     }
 }
 
+impl Hertz {
+    /// Reads a number with its unit, where hertz are no more likely than MHz.
+    pub fn with_unit(text: &str) -> Result<Self, &'static str> {
+        positive(text, &HERTZ[..HERTZ.len() - 1])
+            .map(Self)
+            .ok_or("expected a positive number with Hz, kHz, MHz or GHz, as in 800MHz")
+    }
+}
+
 /// A frequency, or a rate that may be 0, in hertz: 0 or a positive number, perhaps with its unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Frequency(pub f64);
@@ -147,6 +156,10 @@ mod tests {
         }
         for text in ["", "Hz", "-1", "0", "inf", "1mHz", "1s"] {
             assert!(text.parse::<Hertz>().is_err(), "{text}");
+        }
+        assert_eq!(["400MHz", "400Hz"].map(|text| Hertz::with_unit(text).unwrap().0), [4e8, 400.0]);
+        for text in ["400", "4e8", "", "Hz", "0MHz"] {
+            assert!(Hertz::with_unit(text).is_err(), "{text}");
         }
         let frequency = |text: &str| text.parse::<Frequency>().unwrap().0;
         assert_eq!(

@@ -6,7 +6,7 @@ use plotters::{
 };
 
 use crate::cli::pictures::plot::{
-    Area, COLOURS, Drawn, SIZE, Styled, TICKS, coherence, decimals, label, phase_name,
+    Area, COLOURS, Drawn, SIZE, Styled, TICKS, decimals, label, phase_name,
 };
 
 /// The name of an axis of channels' numbers.
@@ -26,6 +26,27 @@ impl Axis {
         if low < high { low..high } else { low - 0.5..high + 0.5 }
     }
 
+    /// Range from edge to edge of channels, half a channel beyond the first and the last.
+    pub fn edges(&self) -> std::ops::Range<f64> {
+        let std::ops::Range { start, end } = self.range();
+        let half = match self.values.len() {
+            0 | 1 => 0.0,
+            count => (end - start) / (count - 1) as f64 / 2.0,
+        };
+        start - half..end + half
+    }
+
+    /// The axis of as many means over neighbours.
+    pub fn averaged(&self, count: usize) -> Self {
+        let all = self.values.len();
+        let mean = |part: usize| {
+            let values =
+                &self.values[(part * all).div_ceil(count)..((part + 1) * all).div_ceil(count)];
+            values.iter().sum::<f64>() / values.len() as f64
+        };
+        Self { values: (0..count).map(mean).collect(), name: self.name }
+    }
+
     /// Label of a tick; empty between channels.
     pub fn tick(&self, value: f64) -> String {
         if self.name == CHANNEL && value.fract() != 0.0 {
@@ -41,16 +62,6 @@ pub struct Look {
     pub y: &'static str,
     pub range: std::ops::Range<f64>,
     pub lines: &'static str,
-}
-
-/// The colour of line `index` of `count`, which differ.
-fn line_colour(index: usize, count: usize) -> RGBColor {
-    /// The yellow end is too light for a line on white.
-    const END: f64 = 0.9;
-    if count <= COLOURS.len() {
-        return COLOURS[index];
-    }
-    coherence(END * index as f64 / (count - 1) as f64)
 }
 
 /// Joined lines, or points of phases in units of pi.
@@ -88,7 +99,7 @@ pub fn chart(
     let style = label(15).pos(Pos::new(HPos::Left, VPos::Top));
     root.draw_text(look.lines, &style, (left, 36))?;
     for (index, (name, line)) in lines.iter().enumerate() {
-        let colour = line_colour(index, lines.len());
+        let colour = COLOURS[index % COLOURS.len()];
         let points = axis.values.iter().copied().zip(line.iter().copied());
         if joined && line.len() > 1 {
             chart.draw_series(LineSeries::new(points, colour.stroke_width(1)))?;

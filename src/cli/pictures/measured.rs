@@ -16,9 +16,7 @@ use num_complex::Complex;
 use crate::cli::options::files::UVH5;
 use crate::cli::options::run_files::ending;
 use crate::cli::pictures::chart::{Axis, CHANNEL};
-
-/// Cells of a waterfall, in time and in frequency: finer data are averaged.
-const CELLS: usize = 256;
+use crate::cli::pictures::heat::CELLS;
 
 /// Visibilities in a file.
 pub struct Measured {
@@ -86,6 +84,19 @@ impl Measured {
             ));
         }
         Ok(Self { source, dumps, inputs, axis })
+    }
+
+    /// Name and range of dumps, for an axis: seconds since the start of the first, where times are known.
+    pub fn rows(&self) -> (&'static str, std::ops::Range<f64>) {
+        const DAY: f64 = 86_400.0;
+        if let Source::Uvh5(reader, _) = &self.source
+            && let [first, .., last] = reader.times()
+            && last > first
+        {
+            let step = DAY * (last - first) / (self.dumps - 1) as f64;
+            return ("time (s)", 0.0..step * self.dumps as f64);
+        }
+        ("dump", 0.0..self.dumps as f64)
     }
 
     /// The visibilities of a dump, `[channel][baseline]`.

@@ -24,14 +24,16 @@ use crate::cli::terminal::numbers::digits;
 pub const SIZE: (u32, u32) = (1240, 580);
 /// Endings of a plot's name.
 pub const ENDINGS: &[&str] = &["svg", "png"];
-/// Okabe and Ito's colours, which everyone can tell apart.
-pub const COLOURS: [RGBColor; 6] = [
+/// Okabe and Ito's colours, which everyone can tell apart; their yellow is darker here, as it is for lines on white.
+pub const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
     RGBColor(204, 121, 167),
     RGBColor(230, 159, 0),
     RGBColor(86, 180, 233),
+    RGBColor(0, 0, 0),
+    RGBColor(160, 145, 0),
 ];
 pub const GREY: RGBColor = RGBColor(90, 90, 90);
 
@@ -50,7 +52,7 @@ pub fn visibilities(
 ) -> Result<()> {
     save(path, SIZE, |root| {
         let (left, right) = root.split_horizontally(590);
-        matrix(&left, visibilities, inputs, visibilities.nrows() / 2)?;
+        matrix(&left, visibilities, inputs, (visibilities.nrows() / 2, "(a)  "))?;
         phases(&right, visibilities, inputs, found)
     })
 }
@@ -252,12 +254,12 @@ const SIDE: i32 = 400;
 const CORNER: (i32, i32) = (70, 70);
 const FAR: (i32, i32) = (CORNER.0 + SIDE, CORNER.1 + SIDE);
 
-/// Coherence below the diagonal, phase above it.
+/// Coherence below the diagonal, phase above it; `before` begins the title.
 pub fn matrix(
     area: &Area<'_>,
     visibilities: ArrayView2<'_, Complex<f64>>,
     inputs: usize,
-    channel: usize,
+    (channel, before): (usize, &str),
 ) -> Drawn {
     let row = visibilities.row(channel);
     let highest = (0..inputs)
@@ -284,7 +286,7 @@ pub fn matrix(
     area.draw(&Rectangle::new([CORNER, FAR], BLACK))?;
 
     let centred = Pos::new(HPos::Center, VPos::Top);
-    let title = format!("(a)  Visibilities of channel {channel}");
+    let title = format!("{before}Visibilities of channel {channel}");
     area.draw_text(&title, &label(20).pos(centred), (CORNER.0 + SIDE / 2, 22))?;
     area.draw_text("input j", &label(16).pos(centred), (CORNER.0 + SIDE / 2, FAR.1 + 26))?;
     upwards(area, "input i", (CORNER.0 - 54, CORNER.1 + SIDE / 2))?;
@@ -323,7 +325,7 @@ pub fn level_bar(
     heights: Range<i32>,
     (name, highest): (&str, f64),
 ) -> Drawn {
-    bar(area, (left, heights), name, ["0", "", &digits(highest)], &coherence)
+    range_bar(area, left, heights, (name, 0.0, highest))
 }
 
 /// A bar of the colours from a lowest to a highest value, of such a name.
@@ -333,7 +335,30 @@ pub fn range_bar(
     heights: Range<i32>,
     (name, lowest, highest): (&str, f64, f64),
 ) -> Drawn {
-    bar(area, (left, heights), name, [&digits(lowest), "", &digits(highest)], &coherence)
+    let ticks = [lowest, f64::midpoint(lowest, highest), highest].map(digits);
+    bar(area, (left, heights), name, ticks.each_ref().map(|tick| &tick[..]), &coherence)
+}
+
+/// Range from the 1st to the 99th of a hundred numbers, those apart that are not finite; not empty.
+pub fn usual_range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    range_without(values, 0.01)
+}
+
+/// Range of all numbers, those apart that are not finite; not empty.
+pub fn full_range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    range_without(values, 0.0)
+}
+
+/// Range of numbers without a part of them at either end.
+fn range_without(values: impl Iterator<Item = f64>, part: f64) -> (f64, f64) {
+    let mut finite: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+    finite.sort_by(f64::total_cmp);
+    let at = |part: f64| {
+        let place = ((finite.len() as f64 - 1.0) * part).round().max(0.0) as usize;
+        finite.get(place).copied().unwrap_or(0.0)
+    };
+    let (low, high) = (at(part), at(1.0 - part));
+    if high > low { (low, high) } else { (low, low + 1.0) }
 }
 
 /// Name of axes and scales of phases.

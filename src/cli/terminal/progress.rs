@@ -5,7 +5,7 @@ use std::fmt::Write;
 use console::Term;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
-use crate::cli::terminal::numbers::si;
+use crate::cli::terminal::{numbers::si, say::is_quiet};
 use corrust::correlate::Shape;
 
 /// A bar over the times of a recording, with the rate in samples and the time left.
@@ -19,6 +19,9 @@ impl Progress {
 
     /// A bar of `times` times of `samples` samples each.
     pub fn over(verb: &'static str, samples: f64, times: u64) -> Self {
+        if is_quiet() {
+            return Self(ProgressBar::hidden());
+        }
         let width = Term::stderr().size().1;
         let style = ProgressStyle::with_template(template(width.into()))
             .expect("the template is well-formed")

@@ -4,12 +4,38 @@ use std::{
     fmt::Display,
     io::Write,
     sync::{
-        Mutex, PoisonError,
+        Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
 
+use console::Style;
 use corrust::{Error, Result};
+
+/// Options of all commands for what the terminal shows.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct Volume {
+    /// Print only errors, and results that are asked for
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Print details, too: version, threads, time
+    #[arg(short, long, global = true)]
+    verbose: bool,
+}
+
+static VOLUME: OnceLock<Volume> = OnceLock::new();
+
+impl Volume {
+    /// Sets it for all lines from here on.
+    pub fn set(self) {
+        let _ = VOLUME.set(self);
+    }
+}
+
+/// Whether only errors and results are printed.
+pub fn is_quiet() -> bool {
+    VOLUME.get().is_some_and(|volume| volume.quiet)
+}
 
 /// Whether an output goes to the standard output, so that nothing else may.
 static STDOUT_TAKEN: AtomicBool = AtomicBool::new(false);
@@ -49,9 +75,44 @@ pub fn flush_stdout() -> Result<()> {
     }
 }
 
-/// Prints a line about the work, apart from its results.
+/// Prints a summary of work whose result is a file, where it is not to be quiet.
+pub fn tell(line: impl Display) {
+    if !is_quiet() {
+        say(line);
+    }
+}
+
+/// Prints why the program, or a part of its work, fails.
+pub fn error(line: impl Display) {
+    label("error", Style::new().red(), line);
+}
+
+/// Prints a fault that the work goes on with.
 pub fn warn(line: impl Display) {
-    let _ = writeln!(std::io::stderr(), "corrust: {line}");
+    if !is_quiet() {
+        label("warning", Style::new().yellow(), line);
+    }
+}
+
+/// Prints a fact about the work that asks for nothing.
+pub fn note(line: impl Display) {
+    if !is_quiet() {
+        label("note", Style::new().cyan(), line);
+    }
+}
+
+/// Prints a detail that is asked for with `--verbose`.
+pub fn detail(line: impl Display) {
+    if VOLUME.get().is_some_and(|volume| volume.verbose) {
+        label("note", Style::new().cyan(), line);
+    }
+}
+
+/// Prints a line about the work, apart from its results; its label has a colour on a terminal that shows them, unless NO_COLOR is
+/// set.
+fn label(label: &str, style: Style, line: impl Display) {
+    let label = style.bold().for_stderr().apply_to(format_args!("{label}:")).to_string();
+    let _ = writeln!(std::io::stderr(), "{label} {line}");
 }
 
 /// The one sentence of an error of arguments.

@@ -13,7 +13,7 @@ use corrust::Error;
 use corrust::Result;
 
 #[cfg(unix)]
-use crate::cli::terminal::say::warn;
+use crate::cli::terminal::say::error;
 
 /// Exit code that shells report for a program that Ctrl-C ended.
 #[cfg(unix)]
@@ -47,7 +47,7 @@ pub fn obey_signals() -> Result<()> {
             if std::io::stderr().is_terminal() {
                 let _ = write!(std::io::stderr(), "\r\x1b[2K");
             }
-            warn("interrupted");
+            error("interrupted");
             low_level::exit(EXIT_INTERRUPTED);
         }
     };

@@ -10,14 +10,13 @@ use corrust::{
 };
 
 use super::{
-    Args, Ends, Output, gate, say_left_out,
+    Args, Ends, Output, gate, note_late, say_left_out,
     tables::{Curves, pycorrfit_files},
-    warn_late,
 };
 use crate::cli::options::given;
 use crate::cli::terminal::numbers::{count, digits};
 use crate::cli::terminal::progress::Progress;
-use crate::cli::terminal::say::{say, warn};
+use crate::cli::terminal::say::{tell, warn};
 
 /// Where a component's pattern comes from.
 #[derive(Clone, Debug)]
@@ -63,7 +62,7 @@ impl Args {
 
     /// Correlates the components of each channel.
     pub(super) fn run_filtered(self) -> Result<()> {
-        given::refuse(&["kernel"], "weighted photons have one kernel, expected no --kernel")?;
+        given::warn_unused(&["kernel"], "weighted photons have one kernel, expected no --kernel");
         given::refuse(
             &["trace", "trace-bin"],
             "of components there is none, expected a run without --pattern",
@@ -107,7 +106,7 @@ impl Args {
         let start = Instant::now();
         sum(counts.recording, &filters, &mut plan, blocks.as_mut())?;
         let seconds = start.elapsed().as_secs_f64();
-        warn_late(&counts.late);
+        note_late(&counts.late);
 
         let all_sums = plan.sums();
         writer.write(&all_sums)?;
@@ -188,6 +187,6 @@ fn say_shares(own: &Decays, filters: &Filters) {
             }
             format!("{} %", digits(100.0 * own / all))
         });
-        say(format_args!("  {name}: components have {}", shares.collect::<Vec<_>>().join(", ")));
+        tell(format_args!("  {name}: components have {}", shares.collect::<Vec<_>>().join(", ")));
     }
 }

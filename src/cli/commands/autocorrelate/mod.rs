@@ -30,18 +30,20 @@ use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
 use crate::cli::options::units::{Hertz, Seconds};
 use crate::cli::pictures::plot;
-use crate::cli::terminal::numbers::{count, digits, si};
+use crate::cli::terminal::numbers::{self, count, digits, si};
 use crate::cli::terminal::progress::Progress;
-use crate::cli::terminal::say::{say, warn};
+use crate::cli::terminal::say::{note, tell, warn};
 
-/// Autocorrelate photons or their counts: sums of products at lags spread over decades (multi-tau)
+/// Autocorrelate photons or their counts: multi-tau curves
+///
+/// Sums of products at lags that are spread over decades.
 ///
 /// Photons are a PTU, PT2, PT3, HT2 or HT3 file of PicoQuant's, Becker & Hickl's SPC or Photon-HDF5, whose channels become sensors, or NumPy files of arrival
 /// times, uint64 or int64 [photon], one for each channel. Counts are a NumPy file, whole numbers of 0 to 65535 of any type [T][sensor],
 /// of which NaN in a floating one leaves its instant out, or an HDF5 file whose dataset "data" has sensors last, as BrightEyes-MCS writes them. The output is a NumPy file, uint64 [sensor][group][lag]: A_k[c] = sum over m of Z_k[m] Y_k,c[m], bins of 2^k
 /// samples, lag S (2^k - 1) + c 2^k samples. Sums are exact and the same on every device.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// PTU, PT2, PT3, HT2, HT3, SPC or Photon-HDF5 file; NumPy file of counts, whole numbers [T][sensor], or [T] of one sensor, - for the standard
     /// input; HDF5 file of counts; or NumPy files of arrival times, uint64 or int64 [photon], one for each channel
@@ -60,16 +62,16 @@ pub struct Args {
     lags: Option<usize>,
     /// Scheme of lags: bin-groups, or classic: lags 0..=S, then S/2 for every doubling, as hardware correlators and
     /// Python's multipletau have them; the output is then uint64 [sensor][point] [default: bin-groups]
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     scheme: Option<Scheme>,
     /// Cross-correlate sensors A and B, B delayed, instead of autocorrelating all; may be repeated
     #[arg(long, value_name = "A,B")]
     pair: Vec<Pair>,
     /// Cross-correlate neighbours of an array (right, left, below, above), or all pairs, both ways
-    #[arg(long, value_enum, conflicts_with = "pair")]
+    #[arg(long, value_enum, conflicts_with = "pair", hide_short_help = true)]
     pairs: Option<Pairs>,
     /// Columns and rows of the sensors' array, as 5,5 [default: as many of both, or one row]
-    #[arg(long, value_name = "WxH", requires = "pairs")]
+    #[arg(long, value_name = "WxH", requires = "pairs", hide_short_help = true)]
     grid: Option<Grid>,
     /// Length of a sample, a number with ns, us, ms or s, as 1.6us; for photons it is rounded to whole units of their
     /// file
@@ -89,25 +91,25 @@ pub struct Args {
     /// File of g(tau) - 1 for PyCorrFit; of several curves, a file each, named after it
     ///
     /// With --blocks, the standard errors are its weights. The count-rate trace is in it, too.
-    #[arg(long, value_name = "FILE.csv", value_parser = output())]
+    #[arg(long, value_name = "FILE.csv", value_parser = output(), hide_short_help = true)]
     pycorrfit: Option<PathBuf>,
     /// Draw the mean g(tau) on a logarithmic axis, to a file in .svg or .png
     #[arg(long, value_name = "FILE", value_parser = output())]
     plot: Option<PathBuf>,
     /// Continue the stream whose state was saved in this file
     #[arg(long, value_name = "STATE", value_parser = input(),
-          conflicts_with_all = ["groups", "lags", "scheme", "pair", "pairs"])]
+          conflicts_with_all = ["groups", "lags", "scheme", "pair", "pairs"], hide_short_help = true)]
     resume: Option<PathBuf>,
     /// Save the state of the stream to this file, to be resumed
-    #[arg(long, value_name = "STATE", value_parser = output())]
+    #[arg(long, value_name = "STATE", value_parser = output(), hide_short_help = true)]
     save: Option<PathBuf>,
     /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim; cuda:0,cuda:1, cuda:all or sim,sim:
     /// several GPUs share the sensors or pairs
-    #[arg(long, default_value_t)]
+    #[arg(long, default_value_t, help_heading = "Device")]
     device: Devices,
     /// Kernel: auto; of a GPU bin-groups, packets or tensor-cores; of a CPU counts, or times: photons by their arrival
     /// times, which are quicker where most instants have none
-    #[arg(long, default_value_t = Kernel::Auto)]
+    #[arg(long, default_value_t = Kernel::Auto, hide_short_help = true, help_heading = "Device", hide_short_help = true)]
     kernel: Kernel,
     #[command(flatten)]
     photons: PhotonArgs,
@@ -127,14 +129,14 @@ struct PhotonArgs {
     gate: Vec<Gate>,
     /// Only photons after marker A and before the next marker B, of 1 to 4, as between the start and the end of a line of a
     /// scan; other instants are left out of the curves, and the sums' last row is the mask's
-    #[arg(long, value_name = "A,B", value_parser = markers)]
+    #[arg(long, value_name = "A,B", value_parser = markers, hide_short_help = true)]
     between_markers: Option<[usize; 2]>,
     /// Leave a stretch of seconds since the first instant out of the curves, as in 3s..5s, an aggregate or a shutter that --trace shows;
     /// repeated; the sums' last row is the mask's
-    #[arg(long, value_name = "A..B", value_parser = gate)]
+    #[arg(long, value_name = "A..B", value_parser = gate, hide_short_help = true)]
     exclude: Vec<Gate>,
     /// Leave out bursts: bins of --trace-bin in which a sensor has more than this rate of photons, as in 200kHz
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", hide_short_help = true)]
     bursts: Option<Hertz>,
     /// Correlate components of different decays (FLCS), this one's pattern from a file of one species, flat (afterpulses,
     /// background), gate:2ns..8ns or time:0s..10s of the file itself, or a table .npy, float64 [component][microtime], or .csv;
@@ -142,30 +144,30 @@ struct PhotonArgs {
     ///
     /// Each channel has a sensor for each component: photons weighted by least squares, sums float64. On a CPU.
     #[arg(long, value_name = "PATTERN", value_parser = pattern,
-          conflicts_with_all = ["gate", "resume", "save"])]
+          conflicts_with_all = ["gate", "resume", "save"], hide_short_help = true)]
     pattern: Vec<PatternArg>,
     /// NumPy file for the weights, float64 [channel][component][microtime]
-    #[arg(long, value_name = "W.npy", value_parser = output(), requires = "pattern")]
+    #[arg(long, value_name = "W.npy", value_parser = output(), requires = "pattern", hide_short_help = true)]
     weights: Option<PathBuf>,
     /// Spot of a Photon-HDF5 file of several, 1 for its group photon_data1
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     spot: Option<usize>,
     /// Time of the file's clock at which the first instant begins, as in 0s or 2.5s; photons before are left out [default:
     /// the first event's]
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = moment, hide_short_help = true)]
     start: Option<f64>,
     /// Unit of arrival times in NumPy files, as in 1ns
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
     unit: Option<Seconds>,
     /// Read an incomplete file of photons up to its end, instead of refusing it
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     keep_going: bool,
     /// File for the count rate of each sensor against time: .npy, float64 [column][bin], seconds first, or
     /// .svg or .png
-    #[arg(long, value_name = "FILE", value_parser = output())]
+    #[arg(long, value_name = "FILE", value_parser = output(), hide_short_help = true)]
     trace: Option<PathBuf>,
     /// Length of a bin of the trace, and of --bursts
-    #[arg(long, value_name = "TIME", default_value = "10ms")]
+    #[arg(long, value_name = "TIME", default_value = "10ms", hide_short_help = true)]
     trace_bin: Seconds,
 }
 
@@ -228,7 +230,7 @@ impl Args {
     /// Autocorrelates the photons or counts.
     pub fn run(self) -> Result<()> {
         self.files(&[]).check(self.existing)?;
-        self.check_given()?;
+        self.warn_of_given();
 
         if !self.photons.pattern.is_empty() {
             return self.run_filtered();
@@ -259,7 +261,7 @@ impl Args {
         }
         let state = plan.state()?;
         let seconds = start.elapsed().as_secs_f64();
-        warn_late(&counts.late);
+        note_late(&counts.late);
 
         let all_sums = Sums::of(&state)?;
         let writes = writer.write(&all_sums);
@@ -309,8 +311,9 @@ impl Args {
         [length, seconds]: [f64; 2],
         device: &str,
     ) {
-        say(format_args!(
-            "autocorrelated {} x {} ({} s) at {} in {seconds:.2} s: {}instants/s on {device}: {}",
+        let took = numbers::seconds(seconds);
+        tell(format_args!(
+            "autocorrelated {} x {} ({} s) at {} in {took}: {}instants/s on {device}: {}",
             count(sensors, "sensor"),
             count(sums.instants, "instant"),
             digits(length),
@@ -320,24 +323,23 @@ impl Args {
         ));
     }
 
-    /// Refuses options that no output of this run uses.
-    fn check_given(&self) -> Result<()> {
+    /// Warns of options that no output of this run uses.
+    fn warn_of_given(&self) {
         let bins = self.photons.trace.is_some() || self.photons.bursts.is_some();
         if !bins && self.pycorrfit.is_none() {
             let why = "there is no trace, expected --trace, --pycorrfit or --bursts";
-            given::refuse(&["trace-bin"], why)?;
+            given::warn_unused(&["trace-bin"], why);
         }
         if self.curves.is_none() && self.pycorrfit.is_none() && self.plot.is_none() {
             let why = "nothing shows error bars, expected --curves, --pycorrfit or --plot";
-            given::refuse(&["blocks"], why)?;
+            given::warn_unused(&["blocks"], why);
         }
         if self.pairs == Some(Pairs::All) {
-            given::refuse(
+            given::warn_unused(
                 &["grid"],
                 "all pairs are the same in any grid, expected --pairs neighbours",
-            )?;
+            );
         }
-        Ok(())
     }
 
     /// Options for opening the photons or counts.
@@ -367,7 +369,7 @@ impl Args {
         }
         let dwell = counts.recording.interval().unwrap_or(self.dwell.0);
         if (dwell / self.dwell.0 - 1.0).abs() > 1e-9 {
-            warn(format_args!("a dwell time of {} ns, whole units of the file", dwell * 1e9));
+            note(format_args!("a dwell time of {} ns, whole units of the file", dwell * 1e9));
         }
         Ok((counts, dwell))
     }
@@ -450,14 +452,14 @@ fn say_left_out<T: Amount>(mask: Option<&Sums<T>>, dwell: f64) {
     let all = mask.instants as f64;
     // At lag 0 every instant has a bin of its own.
     let left = all - mask.direct[[0, 0]].value();
-    say(format_args!("  left out {} s of {} s", digits(left * dwell), digits(all * dwell)));
+    tell(format_args!("  left out {} s of {} s", digits(left * dwell), digits(all * dwell)));
 }
 
 /// Says how many photons were put in order.
-fn warn_late(late: &AtomicU64) {
+fn note_late(late: &AtomicU64) {
     let late = late.load(Ordering::Relaxed);
     if late > 0 {
-        warn(format_args!("{} came late by one photon, put in order", count(late, "photon")));
+        note(format_args!("{} came late by one photon, put in order", count(late, "photon")));
     }
 }
 

@@ -29,13 +29,13 @@ use crate::cli::pictures::plot as pictures;
 use crate::cli::terminal::numbers::digits;
 use crate::cli::terminal::say::{say, warn};
 
-/// Time the kernels against the limits of the chip, with their answers checked in the same run
+/// Time the kernels against the limits of the chip
 ///
-/// Without a system: the chip's limits and all systems. Where there is no GPU the CPU backends are
+/// Answers are checked in the same run. Without a system: the chip's limits and all systems. Where there is no GPU the CPU backends are
 /// measured. Times are medians between GPU events (on the CPU, of a clock) after a warm-up; buffers rotate through
 /// more than twice the L2 cache; kernels of one case alternate.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
     system: Option<System>,
@@ -92,7 +92,7 @@ struct Common {
     json: Option<PathBuf>,
     /// Compare with a file that --json wrote, or with a file or folder of PTX whose kernels alternate with this
     /// build's
-    #[arg(long, global = true, value_name = "PATH")]
+    #[arg(long, global = true, value_name = "PATH", hide_short_help = true)]
     against: Option<PathBuf>,
     /// File to draw the papers' figures to, in .svg or .png
     #[arg(long, global = true, value_name = "FILE")]
@@ -102,7 +102,7 @@ struct Common {
     #[arg(long, global = true, value_name = "FILE")]
     tune: Option<PathBuf>,
     /// Markdown page whose table between the lines `<!-- bench -->` and `<!-- /bench -->` is replaced
-    #[arg(long, global = true, value_name = "FILE.md")]
+    #[arg(long, global = true, value_name = "FILE.md", hide_short_help = true)]
     page: Option<PathBuf>,
     #[command(flatten)]
     existing: Existing,

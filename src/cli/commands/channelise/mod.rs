@@ -27,18 +27,20 @@ use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
 use crate::cli::pictures::plot::ENDINGS;
 use crate::cli::terminal::missing::{FLAGGED, LOST, fractions};
-use crate::cli::terminal::numbers::{count, digits, si};
+use crate::cli::terminal::numbers::{self, count, digits, si};
 use crate::cli::terminal::progress::Progress;
-use crate::cli::terminal::say::say;
+use crate::cli::terminal::say::tell;
 
-/// Make spectra of raw voltages: decode, polyphase filter bank, delays, gains, quantise, corner turn
+/// Make spectra of raw voltages by a polyphase filter bank
+///
+/// Samples are decoded, delayed, filtered, transformed, multiplied by gains, quantised and put in order.
 ///
 /// The output is a NumPy file, ready for corrust correlate and beamform: [spectrum][channel][input] (tcn) or
 /// [channel][input][spectrum] (cnt), ci8 as int8 with a last axis of 2, ci4 as uint8, cf16 and cf32 as float16
 /// and float32 with a last axis of 2. Every device gives the same bits. Samples that are missing or flagged are zero.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = EXAMPLES,
+    after_long_help = EXAMPLES,
     allow_negative_numbers = true,
     mut_arg("raw_layout", |arg| arg.visible_alias("layout"))
 )]
@@ -65,8 +67,7 @@ pub struct Args {
         long,
         value_name = "FIGURE.svg",
         value_parser = output(),
-        conflicts_with_all = ["raw", "output"]
-    )]
+        conflicts_with_all = ["raw", "output"], hide_short_help = true)]
     response: Option<PathBuf>,
     #[command(flatten)]
     existing: Existing,
@@ -77,9 +78,9 @@ pub struct Args {
     #[command(flatten)]
     tolerance: Tolerance,
     /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
-    #[arg(long, default_value_t)]
+    #[arg(long, default_value_t, help_heading = "Device")]
     device: Devices,
-    #[arg(long, default_value_t = Kernel::Auto, help = kernels())]
+    #[arg(long, default_value_t = Kernel::Auto, help = kernels(), help_heading = "Device", hide_short_help = true)]
     kernel: Kernel,
     #[command(flatten)]
     engine: Engine,
@@ -112,9 +113,12 @@ impl Args {
         match (&self.output, &self.response) {
             (Some(output), _) => self.channelise(output),
             (None, Some(figure)) => {
-                self.engine.refuse_all_but_the_bank()?;
-                given::refuse(&[RAW_OPTIONS, TOLERANCE].concat(), "--response has no recording")?;
-                given::refuse(&["flag"], "--response has no recording")?;
+                self.engine.warn_of_all_but_the_bank();
+                given::warn_unused(
+                    &[RAW_OPTIONS, TOLERANCE].concat(),
+                    "--response has no recording",
+                );
+                given::warn_unused(&["flag"], "--response has no recording");
                 let files = RunFiles::default().reads(self.engine.files());
                 files.writes_as([figure], ENDINGS).check(self.existing)?;
                 let builder = self.engine.bank(self.channels)?;
@@ -133,7 +137,7 @@ impl Args {
         let files = files.writes([path]).writes(&description);
         files.writes(self.flagging.files()).check(self.existing)?;
 
-        self.engine.refuse_sky_but_for("--delays", false)?;
+        self.engine.warn_of_sky_but_for("--delays", false);
         let options = self.recording.with(self.tolerance.with(Options::default()));
         let recording = Engine::open(&self.raw, options)?;
         let raw = recording.shape();
@@ -316,8 +320,9 @@ impl<'a> Output<'a> {
         let missing = self.missing * channels as f64;
         let flagged = flagged.min(missing);
         let missing = fractions(all, &[(LOST, missing - flagged), (FLAGGED, flagged)]);
-        say(format_args!(
-            "channelised {} x {} to {} of {} in {seconds:.2} s: {}samples/s on {made}, {missing}, {} % are \
+        let took = numbers::seconds(seconds);
+        tell(format_args!(
+            "channelised {} x {} to {} of {} in {took}: {}samples/s on {made}, {missing}, {} % are \
              clipped: {}",
             count(inputs, "input"),
             count(fed, "sample"),

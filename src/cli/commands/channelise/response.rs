@@ -6,7 +6,7 @@ use corrust::{Result, channelise::Builder};
 
 use crate::cli::pictures::chart::{Axis, Look, chart};
 use crate::cli::pictures::plot::{SIZE, save};
-use crate::cli::terminal::say::say;
+use crate::cli::terminal::say::tell;
 
 /// Largest distance of tones from the channel's centre, in channels, and tones for each channel.
 const REACH: i32 = 4;
@@ -37,7 +37,7 @@ pub fn draw(path: &Path, builder: &Builder) -> Result<()> {
     let [measured, designed] = response.leakage(1.0).map(decibels);
     let axis = Axis { values: offsets, name: "channels from the centre" };
     save(path, SIZE, |root| chart(root, &axis, &look, &lines, true))?;
-    say(format_args!(
+    tell(format_args!(
         "response of {} channels, {} taps: {:.2} dB at a channel's edge, at most {measured:.1} dB from the \
          next channel's centre on (designed: {:.2}, {designed:.1}): {}",
         shape.channels,

@@ -20,7 +20,9 @@ use crate::cli::{
     },
 };
 
-/// Correlate a recording: V[c][b(i,j)] = sum over t of x_i[c][t] conj(x_j[c][t]), j <= i
+/// Correlate a recording: visibilities of all pairs of inputs
+///
+/// V[c][b(i,j)] = sum over t of x_i[c][t] conj(x_j[c][t]), j <= i.
 ///
 /// The output is a NumPy file, int64 [dump][channel][baseline][2] (float32 for cf16 samples), with
 /// baseline b(i,j) = i(i+1)/2 + j, autocorrelations included; or, where its name ends in .uvh5, a UVH5
@@ -33,7 +35,7 @@ use crate::cli::{
 /// from the F-engine to the correlator on the device, and a spectrum is a time sample.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = EXAMPLES,
+    after_long_help = EXAMPLES,
     allow_negative_numbers = true,
     mut_arg("layout", |arg| arg.conflicts_with("channelise")),
     mut_arg("flag", |arg| arg.conflicts_with("van_vleck"))
@@ -50,6 +52,9 @@ pub struct Args {
     /// The book's page on layouts and files has all its fields.
     #[arg(long, value_name = "ARRAY.json", value_parser = input())]
     array: Option<PathBuf>,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     flagging: Flagging,
     #[command(flatten)]
@@ -115,6 +120,6 @@ impl Args {
         let gpus = self.place.device.open()?;
         let input = self.subchannels.of(input, &self.raw.engine, &gpus)?;
         let source = (array, self.files.inputs[0].as_path());
-        correlate(input, visibilities, &self.flagging, (&self.place, gpus), source)
+        correlate(input, visibilities, &self.flagging, (&self.place, gpus), source, self.json)
     }
 }

@@ -20,6 +20,8 @@ use corrust::{
     run::{Integration, Product, Run, Visibilities, block_times},
 };
 
+use serde_json::json;
+
 use crate::cli::commands::correlate::outputs::{Names, Outputs};
 use crate::cli::commands::correlate::totals::Totals;
 use crate::cli::input::place::{Place, Ticks, needs_array};
@@ -32,9 +34,9 @@ use crate::cli::options::place::Place as Devices;
 use crate::cli::options::run_files::{ending, output};
 use crate::cli::options::selection::{Gates, Selection, Timing};
 use crate::cli::options::units::seconds;
-use crate::cli::terminal::numbers::{count, digits, si};
+use crate::cli::terminal::numbers::{self, count, digits, si};
 use crate::cli::terminal::progress::Progress;
-use crate::cli::terminal::say::say;
+use crate::cli::terminal::say::{say, tell};
 
 /// Files that a product writes while it is made, and that are completed after it.
 pub struct Shared<T>(Rc<RefCell<Option<T>>>);
@@ -76,17 +78,17 @@ pub struct VisibilityOptions {
     seconds: Option<f64>,
     /// NumPy file to write the number of valid time samples of each dump to, uint64 [dump]; of each baseline (in the
     /// first channel), [dump][baseline], with --channelise and for bits
-    #[arg(long, value_name = "COUNTS.npy", value_parser = output())]
+    #[arg(long, value_name = "COUNTS.npy", value_parser = output(), hide_short_help = true)]
     counts: Option<PathBuf>,
     /// Channels to correlate, A to B - 1, as 100..228 [default: all]; an array file describes all of them
-    #[arg(long, value_name = "A..B")]
+    #[arg(long, value_name = "A..B", hide_short_help = true)]
     channels: Option<ChannelRange>,
     /// Write correlation coefficients, -1 to 1, in place of sums: for b1 and b2 made of Gaussian noise; 1 for an input
     /// with itself
     ///
     /// quantise writes beside its output which voltages its levels stand for. STEP replaces that: the step in standard
     /// deviations, of voltages that were no integers. Without either, the optimal step is assumed.
-    #[arg(long, value_name = "STEP", num_args = 0..=1, require_equals = true)]
+    #[arg(long, value_name = "STEP", num_args = 0..=1, require_equals = true, hide_short_help = true)]
     van_vleck: Option<Option<f64>>,
     #[command(flatten)]
     pub selection: Selection,
@@ -372,6 +374,7 @@ pub fn correlate(
     flagging: &Flagging,
     (devices, gpus): (&Devices, Vec<Arc<dyn Gpu>>),
     (array, source): (Option<Array>, &Path),
+    json: bool,
 ) -> Result<()> {
     let timing = input.timing(array.as_ref());
     let array = array.filter(|_| options.is_uvh5());
@@ -417,13 +420,30 @@ pub fn correlate(
     if is_raw {
         warn_of_clipped(&done.clipped, whole.channels, totals.times, LEVELS);
     }
-    say(format_args!(
-        "{} in {seconds:.2} s: {}samples/s, {} useful TOPS on {device} ({kernel}): {}",
+    let rate =
+        (shape.inputs * shape.channels) as f64 * (totals.times - totals.skipped) as f64 / seconds;
+    let operations = useful_operations(shape.inputs, shape.channels, totals.fed) / seconds;
+    let output = &options.output;
+    if json {
+        let missing = totals.missing();
+        let summary = json!({
+            "output": output, "inputs": shape.inputs, "channels": shape.channels,
+            "encoding": shape.encoding.name(), "times": totals.times, "times_recorded": recorded,
+            "times_per_dump": integration, "seconds_per_time": interval, "dumps": totals.dumps,
+            "gates": gates, "missing": missing, "flagged": flagged, "seconds": seconds,
+            "samples_per_second": rate, "operations_per_second": operations, "device": device,
+            "kernel": kernel.name(),
+        });
+        say(serde_json::to_string_pretty(&summary).expect("numbers and text"));
+        return Ok(());
+    }
+    let took = numbers::seconds(seconds);
+    tell(format_args!(
+        "{} in {took}: {}samples/s, {}op/s useful on {device} ({kernel}): {}",
         totals.describe(&shape, interval, gates),
-        si(shape.inputs as f64 * shape.channels as f64 * (totals.times - totals.skipped) as f64
-            / seconds),
-        digits(useful_operations(shape.inputs, shape.channels, totals.fed) / seconds / 1e12),
-        options.output.display()
+        si(rate),
+        si(operations),
+        output.display()
     ));
     Ok(())
 }

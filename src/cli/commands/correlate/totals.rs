@@ -47,6 +47,16 @@ impl Totals {
         }
     }
 
+    /// Samples of the dumps.
+    fn samples(&self) -> f64 {
+        self.kept as f64 * (self.inputs * self.channels) as f64
+    }
+
+    /// Samples of the dumps that are missing.
+    pub fn missing(&self) -> f64 {
+        self.samples() - self.valid
+    }
+
     /// Says which times of the recording are not in the dumps, and which samples of those are missing, `flagged` of them as
     /// they are no noise.
     pub fn warn(&self, recorded: u64, integration: u64, flagged: f64) {
@@ -58,8 +68,8 @@ impl Totals {
                 recorded - times
             ));
         }
-        let samples = kept as f64 * (self.inputs * self.channels) as f64;
-        let missing = samples - self.valid;
+        let samples = self.samples();
+        let missing = self.missing();
         if missing > 0.0 {
             let before: u64 = self.shifts.iter().map(|&shift| shift.min(times)).sum();
             let before = (before as f64 * self.channels as f64).min(missing);

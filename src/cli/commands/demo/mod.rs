@@ -30,13 +30,12 @@ use crate::cli::pictures::plot;
 use crate::cli::terminal::numbers::si;
 use crate::cli::terminal::say::say;
 
-/// Simulate a recording, correlate it, recover the delays of its sources, and plot; then the way from raw
-/// voltages
+/// Simulate and correlate sources, recover their delays, and plot
 ///
-/// The raw voltages of a source in the sky go through an F-engine, which undoes its delays while Earth turns,
+/// A recording of channels first, then one of raw voltages. The raw voltages of a source in the sky go through an F-engine, which undoes its delays while Earth turns,
 /// and the correlator: its fringes stand still at a phase of 0.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// Folder for the recording, the visibilities and the plot
     #[arg(long, default_value = "demo", value_name = "FOLDER")]
@@ -122,7 +121,7 @@ impl Args {
 fn visibilities(input: Input, output: &Path, place: &Place) -> Result<()> {
     let options = VisibilityOptions::of_all(output);
     let gpus = place.device.open()?;
-    correlate(input, &options, &Flagging::default(), (place, gpus), (None, output))
+    correlate(input, &options, &Flagging::default(), (place, gpus), (None, output), false)
 }
 
 /// Simulates raw voltages of a source in the sky and correlates them, delayed as it asks for.

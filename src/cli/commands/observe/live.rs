@@ -35,7 +35,7 @@ use crate::cli::{
     },
     terminal::{
         numbers::{count, digits},
-        say::say,
+        say::tell,
         signals::{SERVING, STOPPING},
     },
 };
@@ -283,7 +283,7 @@ impl Live {
         let length = times.map_or(String::new(), |times| format!(", {}", count(times, "time")));
         let interval = digits(clock.interval());
         SERVING.store(true, Ordering::Relaxed);
-        say(format_args!("listening to {listening}, {what}, {interval} s apart{length}"));
+        tell(format_args!("listening to {listening}, {what}, {interval} s apart{length}"));
         let stop = || STOPPING.load(Ordering::Relaxed);
         let mut stream = StreamRecording::new(receiver, stream, clock, chunks, stop);
         let silence = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();

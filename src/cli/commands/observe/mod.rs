@@ -41,9 +41,9 @@ use crate::cli::{
         selection::Timing,
     },
     terminal::{
-        numbers::{count, si},
+        numbers::{self, count, si},
         progress::Progress,
-        say::{say, warn},
+        say::{error, say, tell, warn},
     },
 };
 
@@ -52,7 +52,9 @@ const GRAIN: usize = 256;
 /// Seconds of a live stream that are worked on at a time, at most.
 const SOON: f64 = 0.25;
 
-/// Make several products of one recording, or live stream, read once: visibilities, beams, beams on a grid, powers, spectra, kurtosis
+/// Make several products of a recording or stream that is read once
+///
+/// Products are visibilities, beams, beams on a grid, powers, spectra and kurtosis.
 ///
 /// The plan is a TOML file: a table [input], and a table for each product, [[visibilities]], [[beams]], [[grid]],
 /// [[power]], [[spectra]], [[kurtosis]], whose keys are options of the single commands. Each product has the bits that its single
@@ -61,7 +63,7 @@ const SOON: f64 = 0.25;
 /// A live stream is heaps of F-engines, SPEAD over UDP, as corrust serve takes them. SIGINT and SIGTERM end it: products
 /// are then of what came.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// The plan, - for the standard input
     #[arg(value_name = "PLAN.toml", value_parser = input(), required_unless_present = "example")]
@@ -92,7 +94,7 @@ impl Args {
         let text = read_text(path)?;
         let text = Text { path, text: &text };
         let said = Plan::read(text)?.make(Some(path), self.existing, self.dry_run)?;
-        said.into_iter().for_each(say);
+        said.into_iter().for_each(|line| if self.dry_run { say(line) } else { tell(line) });
         Ok(())
     }
 }
@@ -593,7 +595,7 @@ impl<'a> Plan<'a> {
             return Ok(dry_said);
         }
         let Done { times: done, faults, took, .. } =
-            run.go(|name, error| warn(format_args!("{name}: {error}")))?;
+            run.go(|name, fault| error(format_args!("{name}: {fault}")))?;
         drop(bar);
         input.warn_of_overrun(&took);
         if expected.is_some() && done < recorded && recorded < u64::MAX {
@@ -627,10 +629,11 @@ impl<'a> Plan<'a> {
         said.extend(input.received());
         let seconds = start.elapsed().as_secs_f64();
         said.push(format!(
-            "observed {} x {} x {} in {seconds:.2} s: {}samples/s",
+            "observed {} x {} x {} in {}: {}samples/s",
             count(shape.inputs, "input"),
             count(shape.channels, "channel"),
             count(recorded, "time"),
+            numbers::seconds(seconds),
             si(shape.inputs as f64 * shape.channels as f64 * recorded as f64 / seconds)
         ));
         Ok(said)

@@ -35,7 +35,7 @@ use crate::cli::{
     options::{flagging::block_times, run_files::output},
     terminal::{
         numbers::{count, digits, si},
-        say::{say, warn},
+        say::{tell, warn},
     },
 };
 
@@ -231,9 +231,9 @@ impl Request {
         let pace = place.interval.map_or(String::new(), |interval| {
             let seconds = interval * *recorded as f64;
             format!(
-                "; at the recording's pace {}B/s and {} TOPS",
+                "; at the recording's pace {}B/s and {}op/s",
                 si(bytes / seconds),
-                digits(operations / seconds * 1e-12)
+                si(operations / seconds)
             )
         });
         let name = self.name();
@@ -405,7 +405,7 @@ impl Steering {
             });
         match found {
             Ok(()) => {
-                say(format_args!("{}: new weights from time {start} on", self.name));
+                tell(format_args!("{}: new weights from time {start} on", self.name));
                 self.write_down(start)?;
             }
             Err(error) => warn(format_args!("{}: {error}; the weights stay", self.name)),

@@ -36,14 +36,16 @@ use crate::cli::{
     terminal::say::say,
 };
 
-/// Judge whether corrust computes rightly on this machine, and how fast: a report with a verdict on each requirement
+/// Judge whether corrust computes rightly here, and how fast
+///
+/// A report has a verdict on each requirement.
 ///
 /// Every kernel of the device is compared with plain loops and with the CPU, random plans run for some time, runs are
 /// repeated, commands are killed and starved of disk space, packets are lost, and every benchmark stands beside the
 /// nearest record. The report is one page without references to a network, and the same as JSON beside it, which is written
 /// anew with each verdict.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// Report of an earlier run, JSON, to make a page of: nothing is judged
     #[arg(value_name = "REPORT.json")]
@@ -92,7 +94,10 @@ impl Args {
         }
         if self.earlier.is_some() {
             let measuring = ["device", "minutes", "only", "seed"];
-            given::refuse(&measuring, "a report that is read judges nothing, expected it without")?;
+            given::warn_unused(
+                &measuring,
+                "a report that is read judges nothing, expected it without",
+            );
         }
         let names: Vec<&str> = requirements::all().iter().map(|each| &*each.id).collect();
         if let Some(unknown) = self.only.iter().find(|name| !names.contains(&&***name)) {

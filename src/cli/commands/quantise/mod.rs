@@ -22,9 +22,9 @@ use crate::cli::commands::quantise::planes::PlaneFile;
 use crate::cli::options::files::Files;
 use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, all, output};
-use crate::cli::terminal::numbers::{count, digits, si};
+use crate::cli::terminal::numbers::{self, count, digits, si};
 use crate::cli::terminal::progress::Progress;
-use crate::cli::terminal::say::{say, warn};
+use crate::cli::terminal::say::{tell, warn};
 
 /// Times of a word of bits.
 const WORD: usize = Encoding::B1.times();
@@ -48,7 +48,7 @@ const PIECE: usize = 1 << 20;
 /// bits, real and imaginary parts apart, as the GMRT packs them. OUT.npy.json says how many time samples they hold; other
 /// commands read them as ci4.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
+#[command(after_long_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
     #[command(flatten)]
     files: Files,
@@ -67,14 +67,14 @@ pub struct Args {
     #[arg(long, conflicts_with = "planes")]
     pack: bool,
     /// Device that makes the planes: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
-    #[arg(long, default_value_t, requires = "planes")]
+    #[arg(long, default_value_t, requires = "planes", help_heading = "Device")]
     device: Device,
     /// Step in units of the noise's standard deviation, as 0.996 [default: the step that keeps most of weak correlations]
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     step: Option<f64>,
     /// Standard deviation of the noise in a real or imaginary part, in the recording's units [default: measured in the
     /// first block]
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     noise: Option<f32>,
 }
 
@@ -155,7 +155,7 @@ impl Args {
         self.check_bits(&shape)?;
         if shape.encoding.is_bits() {
             let why = "the recording's own bits are copied, expected samples of more bits";
-            given::refuse(&["step", "noise", "device"], why)?;
+            given::warn_unused(&["step", "noise", "device"], why);
         }
         let gpu = if shape.encoding.is_bits() { None } else { self.device.open()? };
         let mut file = PlaneFile::create(&self.output, &shape, times, self.bits, gpu)?;
@@ -290,8 +290,9 @@ impl Args {
                 digits(quantiser.step())
             ),
         };
-        say(format_args!(
-            "quantised {} x {} x {} to {}{} in {seconds:.2} s: {}samples/s, {steps}correlations {} % as \
+        let took = numbers::seconds(seconds);
+        tell(format_args!(
+            "quantised {} x {} x {} to {}{} in {took}: {}samples/s, {steps}correlations {} % as \
              efficient as those of the unquantised voltages: {}",
             count(inputs, "input"),
             count(channels, "channel"),

@@ -17,7 +17,7 @@ use corrust::{
 
 use crate::cli::commands::send::args::{Args, CountArgs};
 use crate::cli::terminal::numbers::{count, si};
-use crate::cli::terminal::say::{say, warn};
+use crate::cli::terminal::say::{note, tell};
 
 /// Bytes of counts that are simulated, at most.
 const SIMULATED: usize = 64 << 20;
@@ -86,11 +86,11 @@ impl Args {
         };
         let (mut sink, to) = self.sink(&shape)?;
         // The standard output may be taken by the counts.
-        let say = |line: String| match &self.counts.pipe {
-            Some(_) => warn(line),
-            None => say(line),
+        let tell = |line: String| match &self.counts.pipe {
+            Some(_) => note(line),
+            None => tell(line),
         };
-        say(format!(
+        tell(format!(
             "sending counts of {}, {}B/s, to {to}",
             count(sensors, "sensor"),
             si(shape.bytes() as f64 / dwell)
@@ -135,7 +135,7 @@ impl Args {
             stream.flush().map_err(Error::io(&*name, "write"))?;
         }
         let seconds = pace.begun.elapsed().as_secs_f64();
-        say(format!(
+        tell(format!(
             "sent {} in {seconds:.2} s, {}instants/s, {}B/s",
             count(first, "instant"),
             si(first as f64 / seconds),

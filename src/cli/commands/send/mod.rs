@@ -18,7 +18,7 @@ use corrust::{
 
 use crate::cli::options::given;
 use crate::cli::terminal::numbers::{count, si};
-use crate::cli::terminal::say::{say, warn};
+use crate::cli::terminal::say::{tell, warn};
 
 /// Samples to send.
 enum Source {
@@ -88,7 +88,7 @@ impl Args {
             return self.send_counts(sensors);
         }
         if self.recording.is_empty() {
-            given::refuse(&["layout"], "the recording is simulated, expected files")?;
+            given::warn_unused(&["layout"], "the recording is simulated, expected files");
             let source = Source::simulated()?;
             return self.send_heaps(source, "the simulated recording", self.repeat.unwrap_or(0));
         }
@@ -107,7 +107,7 @@ impl Args {
             ];
             let why =
                 "frames of VDIF are sent as they stand in their files, expected none of heaps";
-            given::refuse(&of_heaps, why)?;
+            given::warn_unused(&of_heaps, why);
             return self.send_frames(frames, options, repeat);
         }
         let options = Options { layout: self.layout, ..Options::default() };
@@ -126,7 +126,7 @@ impl Args {
         let addresses = self.to.iter().flat_map(Endpoints::iter);
         let sockets = addresses.map(|to| Packets::new(to, self.stream.interface));
         let sockets = sockets.collect::<Result<Vec<_>>>()?;
-        say(format_args!(
+        tell(format_args!(
             "sending {} of {} to {}",
             count(frames.recording().times(), "time"),
             frames.recording().shape(),
@@ -153,7 +153,7 @@ impl Args {
             })?;
         }
         let seconds = pace.begun.elapsed().as_secs_f64();
-        say(format_args!(
+        tell(format_args!(
             "sent {} in {seconds:.2} s, {}B/s",
             count(sent, "frame"),
             si(bytes as f64 / seconds)
@@ -186,7 +186,7 @@ impl Args {
         let mut sender =
             Sender::new(to, self.stream.interface, geometry, heap_channels, self.packet)?;
         let interval = self.stream.interval(channels);
-        say(format_args!(
+        tell(format_args!(
             "sending {} x {} x {}, {}B/s, to {}",
             count(inputs, "input"),
             count(channels, "channel"),
@@ -223,7 +223,7 @@ impl Args {
         }
         let seconds = pace.begun.elapsed().as_secs_f64();
         let samples = slots as f64 * (heap_times * inputs * channels) as f64;
-        say(format_args!(
+        tell(format_args!(
             "sent {} in {seconds:.2} s, {}B/s",
             count(heaps, "heap"),
             si(2.0 * samples / seconds)

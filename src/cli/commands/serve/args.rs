@@ -22,9 +22,9 @@ use crate::cli::{
     },
 };
 
-/// Correlate streams of F-engines: SPEAD 64-48 heaps over UDP, or VDIF, IPv4 unicast or multicast
+/// Correlate live streams of F-engines: SPEAD heaps, or VDIF
 ///
-/// Heaps have the items of MeerKAT's F-engines: 0x1600 timestamp (48 bits, which wrap), 0x4101 F-engine, 0x4103
+/// Heaps are of SPEAD 64-48 over UDP, IPv4 unicast or multicast, and have the items of MeerKAT's F-engines: 0x1600 timestamp (48 bits, which wrap), 0x4101 F-engine, 0x4103
 /// first channel, 0x4300 samples int8 [channel][time][polarisation][2]. They may come in any order; lost, late and
 /// malformed heaps are counted, and the number of valid samples of every visibility is exact. Dumps begin at
 /// multiples of the integration since the sync time.
@@ -40,7 +40,7 @@ use crate::cli::{
 /// SIGTERM end it: the last complete dump is written.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = EXAMPLES,
+    after_long_help = EXAMPLES,
     allow_negative_numbers = true,
     mut_group("Engine", |group| group.requires("channelise")),
     mut_arg("start", |arg| arg.hide(true).conflicts_with("vdif")),
@@ -57,10 +57,10 @@ pub struct Args {
     #[arg(short, long, value_name = "NAME")]
     pub output: Option<PathBuf>,
     /// Array file for UVH5, JSON: telescope, location, antennas, frequencies
-    #[arg(long, value_name = "ARRAY.json", value_parser = input())]
+    #[arg(long, value_name = "ARRAY.json", value_parser = input(), hide_short_help = true)]
     pub array: Option<PathBuf>,
     /// Dumps in a file; for curves, looks from one file to the next
-    #[arg(long, default_value_t = 1, value_name = "DUMPS")]
+    #[arg(long, default_value_t = 1, value_name = "DUMPS", hide_short_help = true)]
     pub file_dumps: usize,
     /// Time samples in a dump
     #[arg(long, value_name = "T", conflicts_with = "seconds")]
@@ -82,10 +82,10 @@ pub struct Args {
     pub http: SocketAddr,
     /// Host name of the page, as head.example.org; requests for hosts other than this, the address and localhost are
     /// refused. May be repeated
-    #[arg(long, value_name = "NAME", value_parser = host)]
+    #[arg(long, value_name = "NAME", value_parser = host, hide_short_help = true)]
     pub http_host: Vec<String>,
     /// Longest that it correlates what came before a signal that ends it
-    #[arg(long, value_name = "TIME", default_value = "1.5s")]
+    #[arg(long, value_name = "TIME", default_value = "1.5s", hide_short_help = true)]
     pub drain: Seconds,
     #[command(flatten)]
     pub vdif: Vdif,
@@ -121,29 +121,47 @@ pub struct CountArgs {
     ])]
     pub counts: Option<usize>,
     /// Receive counts of two bytes, the low byte first
-    #[arg(long, requires = "counts")]
+    #[arg(long, requires = "counts", hide_short_help = true)]
     pub wide: bool,
     /// Length of an instant, as 1.6us
-    #[arg(long, value_name = "TIME", default_value = "1.6us", requires = "counts")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1.6us",
+        requires = "counts",
+        hide_short_help = true
+    )]
     pub dwell: Seconds,
     /// Groups of bins, each twice as long as in the group before
-    #[arg(long, value_name = "G", default_value_t = 10, requires = "counts")]
+    #[arg(
+        long,
+        value_name = "G",
+        default_value_t = 10,
+        requires = "counts",
+        hide_short_help = true
+    )]
     pub groups: usize,
     /// Lags of a group
-    #[arg(long, value_name = "S", default_value_t = 32, requires = "counts")]
+    #[arg(
+        long,
+        value_name = "S",
+        default_value_t = 32,
+        requires = "counts",
+        hide_short_help = true
+    )]
     pub lags: usize,
     /// Scheme of lags: bin-groups or classic
-    #[arg(long, default_value_t, requires = "counts")]
+    #[arg(long, default_value_t, requires = "counts", hide_short_help = true)]
     pub scheme: Scheme,
     /// Listen at this TCP address for counts without numbers; each connection is a stream
-    #[arg(long, value_name = "ADDR", requires = "counts", conflicts_with_all = ["listen", "sockets", "cores", "xdp", "pipe"])]
+    #[arg(long, value_name = "ADDR", requires = "counts", conflicts_with_all = ["listen", "sockets", "cores", "xdp", "pipe"], hide_short_help = true)]
     pub tcp: Option<SocketAddr>,
     /// Read counts without numbers from a file or pipe up to its end, - for the standard input
     #[arg(long, value_name = "PIPE", requires = "counts", conflicts_with_all = ["listen", "sockets", "cores", "xdp"],
-          value_parser = input())]
+          value_parser = input(), hide_short_help = true)]
     pub pipe: Option<PathBuf>,
     /// Save the state of the stream at the end, for corrust autocorrelate --resume
-    #[arg(long, value_name = "STATE", requires = "counts", value_parser = output())]
+    #[arg(long, value_name = "STATE", requires = "counts", value_parser = output(), hide_short_help = true)]
     pub save: Option<PathBuf>,
 }
 

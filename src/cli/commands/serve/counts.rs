@@ -24,7 +24,7 @@ use crate::cli::options::listening::{addresses, waiting};
 use crate::cli::options::run_files::ending;
 use crate::cli::options::units::Seconds;
 use crate::cli::terminal::numbers::{count, digits};
-use crate::cli::terminal::say::say;
+use crate::cli::terminal::say::tell;
 use crate::cli::terminal::signals::{SERVING, STOPPING};
 
 /// Bytes and instants of a chunk, at most.
@@ -126,7 +126,7 @@ impl Args {
         let address = http.listener.local_addr().map_err(Error::io("a socket", "read"))?;
         start(http.listener, board.clone(), http.names)?;
         SERVING.store(true, Ordering::Relaxed);
-        say(format_args!(
+        tell(format_args!(
             "listening to {listening}, {} of {} s at {}, looks of {} s on {}: http://{address}",
             count(sensors, "sensor"),
             digits(dwell),
@@ -236,7 +236,7 @@ fn summary(board: &CurveBoard, instants: u64) {
         .map(|fate| format!(", {} {}", tally.heaps(*fate), fate.name()))
         .collect();
     let [written, dropped] = [0, 1].map(|index| board.files[index].load(Ordering::Relaxed));
-    say(format_args!(
+    tell(format_args!(
         "{}, {} placed{}{}; {} correlated; {} of curves written, {dropped} dropped",
         count(tally.packets, "packet"),
         tally.heaps(Fate::Placed),

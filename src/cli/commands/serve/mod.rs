@@ -40,8 +40,8 @@ use crate::cli::options::selection::Timing;
 use crate::cli::options::stream::{Made, in_chunks};
 use crate::cli::options::units::Seconds;
 use crate::cli::terminal::missing::{FLAGGED, LOST, fractions};
-use crate::cli::terminal::numbers::{count, digits};
-use crate::cli::terminal::say::say;
+use crate::cli::terminal::numbers::{count, digits, si};
+use crate::cli::terminal::say::tell;
 use crate::cli::terminal::signals::{SERVING, STOPPING};
 
 /// Times of the longest delay of an input: a live stream's have to be held.
@@ -85,17 +85,17 @@ impl Args {
     /// Serves until a signal ends it.
     pub fn run(self) -> Result<()> {
         if self.output.is_none() {
-            given::refuse(&["file-dumps", "van-vleck"], "no files are written, expected --output")?;
+            given::refuse(&["van-vleck"], "no files are written, expected --output")?;
+            given::warn_unused(&["file-dumps"], "no files are written, expected --output");
         }
         self.check_output()?;
         if let Some(sensors) = self.counts.counts {
             return self.serve_counts(sensors);
         }
-        self.vdif.check_given()?;
+        self.vdif.warn_of_given();
         if self.vdif.raw() {
             let dated = self.array.is_some() || self.selection.folds();
-            self.engine
-                .refuse_sky_but_for("--delays, --gate-period, or --array for UVH5", dated)?;
+            self.engine.warn_of_sky_but_for("--delays, --gate-period, or --array for UVH5", dated);
         }
         let sync = self.listening.frames_sync()?;
         match self.vdif.frames(self.listening.stream.rate(), sync)? {
@@ -384,7 +384,7 @@ impl<C> Live<C> {
         let address = listener.local_addr().map_err(Error::io("a socket", "read"))?;
         start(listener, board.clone(), names)?;
         SERVING.store(true, Ordering::Relaxed);
-        say(format_args!(
+        tell(format_args!(
             "listening to {}, {} x {}, dumps of {} s on {} ({}): http://{address}",
             self.listening,
             count(shape.inputs, "input"),
@@ -436,11 +436,11 @@ impl<C> Live<C> {
         integrator.end(end, &mut done)?;
         if let Some([flagged, judged]) = integrator.flagged() {
             let judged = count(judged, "block");
-            say(format_args!("flagged {flagged} of {judged} of an input's channel"));
+            tell(format_args!("flagged {flagged} of {judged} of an input's channel"));
         }
         if let Some(samples) = integrator.judged_samples() {
             let [flagged, lost, all] = samples.map(|count| count as f64);
-            say(fractions(all, &[(LOST, lost), (FLAGGED, flagged)]));
+            tell(fractions(all, &[(LOST, lost), (FLAGGED, flagged)]));
         }
         if let Some(files) = &mut files {
             faults.said(files.finish());
@@ -461,7 +461,7 @@ fn summary(board: &Board) {
         .filter(|fate| tally.heaps(**fate) > 0)
         .map(|fate| format!("{} {}", tally.heaps(*fate), fate.name()))
         .collect();
-    say(format_args!(
+    tell(format_args!(
         "{} in {}, {} placed{}{}{}; {}: {} written, {} dropped",
         count(tally.packets, "packet"),
         count(Fate::ALL.iter().map(|fate| tally.heaps(*fate)).sum::<u64>(), "heap"),

@@ -15,7 +15,7 @@ use crate::cli::{
     options::units::Seconds,
     terminal::{
         numbers::count,
-        say::{say, warn},
+        say::{error as say_error, note, tell, warn},
     },
 };
 
@@ -77,7 +77,7 @@ impl Drain {
 
     /// Says so and begins.
     pub fn begin(&mut self) {
-        say("stopping: correlating what came; a second signal ends it at once");
+        tell("stopping: correlating what came; a second signal ends it at once");
         let most = Duration::try_from_secs_f64(self.most.0).ok();
         self.end = most.and_then(|most| Instant::now().checked_add(most));
     }
@@ -113,9 +113,9 @@ impl Faults {
     pub fn said(&mut self, result: Result<()>) {
         match (result, self.lasting) {
             (Err(error), false) => {
-                warn(format_args!("{error}; {} are dropped until it is over", self.what))
+                say_error(format_args!("{error}; {} are dropped until it is over", self.what))
             }
-            (Ok(()), true) => warn(format_args!("{} are written again", self.what)),
+            (Ok(()), true) => note(format_args!("{} are written again", self.what)),
             (Ok(()), false) => return,
             (Err(_), true) => return,
         }

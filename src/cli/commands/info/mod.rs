@@ -1,5 +1,7 @@
 //! `corrust info`.
 
+mod made;
+
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
 use corrust::{
@@ -18,9 +20,10 @@ use corrust::{
 use num_complex::Complex;
 use serde::Serialize;
 
+use self::made::Made;
 use crate::cli::options::files::{Files, RAW_OPTIONS, RawOptions};
 use crate::cli::options::given;
-use crate::cli::terminal::numbers::{count, digits, si};
+use crate::cli::terminal::numbers::{self, count, digits, si};
 use crate::cli::terminal::say::{say, warn};
 
 /// Bytes of samples that are read at once.
@@ -35,11 +38,12 @@ const LINES: usize = 16;
 /// Most gaps that are listed.
 const GAPS: usize = 10_000;
 
-/// Describe a recording: format, times, rate, inputs, bits, gaps, first levels; photons of each channel or sensor
+/// Describe a file: format, times, rate, inputs, gaps, levels, photons
 ///
-/// The whole recording is read to find gaps, unless --quick is given.
+/// A recording of voltages or photons, or any file that corrust writes. The whole recording is read to find gaps, unless
+/// --quick is given.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     files: Files,
@@ -57,6 +61,7 @@ const EXAMPLES: &str = "\
 Examples:
   corrust info scan.vdif
   corrust info photons.ptu
+  corrust info powers.fil
   corrust info scan.m5b --inputs 8 --near 2014-06-13
   corrust info --json --quick scan_*.dada";
 
@@ -168,7 +173,7 @@ impl Args {
             if !spots.is_empty() || tttr::is_tttr(path)? {
                 let voltages = [&["encoding", "layout", "long-gaps"], RAW_OPTIONS].concat();
                 let why = "the file holds photons, expected a recording of voltages";
-                given::refuse(&voltages, why)?;
+                given::warn_unused(&voltages, why);
                 let photons = match &spots[..] {
                     [] => Photons::of(path, options.keep_going, self.quick)?,
                     spots => Photons::of_spots(path, spots, self.quick)?,
@@ -178,8 +183,26 @@ impl Args {
             if options.encoding.is_none() && photons::is_array(path)? {
                 let why =
                     "the file holds counts or arrival times, expected a recording of voltages";
-                given::refuse(&[&["layout", "long-gaps"], RAW_OPTIONS].concat(), why)?;
-                return Counts::of(path, self.quick)?.print(self.json);
+                given::warn_unused(&[&["layout", "long-gaps"], RAW_OPTIONS].concat(), why);
+                match Counts::of(path, self.quick) {
+                    Ok(counts) => return counts.print(self.json),
+                    // Numbers that are no counts may be something else that corrust writes.
+                    Err(fault) => match Made::of(path)? {
+                        Some(made) => {
+                            made.print(self.json);
+                            return Ok(());
+                        }
+                        None => return Err(fault),
+                    },
+                }
+            }
+            if options.encoding.is_none()
+                && let Some(made) = Made::of(path)?
+            {
+                let why = "the file is no recording, expected one of voltages";
+                given::warn_unused(&[&["layout", "long-gaps"], RAW_OPTIONS].concat(), why);
+                made.print(self.json);
+                return Ok(());
             }
         }
         let info = match format::open_any(&self.files.inputs, options)? {
@@ -388,15 +411,15 @@ impl Photons {
             line(name, value.to_string());
         }
         let unit = if self.mode == Some("T3") { "sync period" } else { "unit of time" };
-        line(unit, format!("{:e} s", self.unit_seconds));
+        line(unit, numbers::seconds(self.unit_seconds));
         if let Some(microtime) = self.microtime_seconds {
-            line("unit of microtimes", format!("{microtime:e} s"));
+            line("unit of microtimes", numbers::seconds(microtime));
         }
         if let Some(start) = &self.start {
             line("start", start.clone());
         }
         if let Some(seconds) = self.seconds {
-            line("length", format!("{}s", si_small(seconds)));
+            line("length", numbers::seconds(seconds));
         }
         for Channel { spot, channel, photons, rate } in self.channels.iter().flatten() {
             let what = if *channel == channel_name(SYNC) { "pulses" } else { "photons" };
@@ -616,11 +639,12 @@ impl Info {
         };
         line("voltages", kind);
         line("inputs", self.inputs.to_string());
-        let numbers = if self.complex { "complex" } else { "real" };
-        line("encoding", format!("{}: {numbers}, {}", self.encoding, count(self.bits, "bit")));
+        let kind_of = if self.complex { "complex" } else { "real" };
+        line("encoding", format!("{}: {kind_of}, {}", self.encoding, count(self.bits, "bit")));
         line("layout", self.layout.clone());
         if let Some(times) = self.times {
-            let seconds = self.seconds.map_or(String::new(), |s| format!(", {}s", si_small(s)));
+            let seconds =
+                self.seconds.map_or(String::new(), |s| format!(", {}", numbers::seconds(s)));
             line("times", format!("{times}{seconds}"));
         }
         let rate = |rate: f64| format!("{}Hz", si(rate));
@@ -666,14 +690,5 @@ impl Info {
         if self.inputs > LINES {
             line("", format!("and {}", count(self.inputs - LINES, "more input")));
         }
-    }
-}
-
-/// Seconds with the prefix of their magnitude, small ones too.
-fn si_small(seconds: f64) -> String {
-    match seconds {
-        s if s >= 1.0 || s == 0.0 => format!("{} ", digits(s)),
-        s if s >= 1e-3 => format!("{} m", digits(s * 1e3)),
-        s => format!("{} u", digits(s * 1e6)),
     }
 }

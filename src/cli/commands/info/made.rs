@@ -1,0 +1,249 @@
+//! Facts of files that corrust writes: powers, visibilities, curves, states, and arrays of every command.
+
+use std::{fs::File, io::Read, path::Path};
+
+use corrust::{
+    Error, Result,
+    autocorrelate::State,
+    format::{
+        npy::{Dtype, Reader},
+        sigproc, uvh5,
+    },
+    images::Stack,
+};
+use serde_json::{Value, json};
+
+use crate::cli::commands::autocorrelate::read::Table;
+use crate::cli::options::files::UVH5;
+use crate::cli::options::run_files::ending;
+use crate::cli::terminal::numbers::{self, si};
+use crate::cli::terminal::say::say;
+
+/// Arrays by their types and axes: what they hold, and the axes' names. A number in place of a name is the length.
+const ARRAYS: &[(&[Dtype], &str, &[&str])] = &[
+    (
+        &[Dtype::Int64, Dtype::Float32],
+        "visibilities of corrust correlate",
+        &["dump", "channel", "baseline", "2"],
+    ),
+    (
+        &[Dtype::Int64, Dtype::Float32],
+        "visibilities of gates, of corrust correlate",
+        &["dump", "gate", "channel", "baseline", "2"],
+    ),
+    (&[Dtype::Int64], "sums of corrust correlate --kurtosis", &["block", "channel", "input", "3"]),
+    (
+        &[Dtype::Int64, Dtype::Float64],
+        "powers of corrust filterbank --stokes, or spectra of corrust observe [dump][channel][input]",
+        &["sample", "parameter", "channel"],
+    ),
+    (&[Dtype::Uint64], "correlation sums of corrust autocorrelate", &["sensor", "group", "lag"]),
+    (
+        &[Dtype::Int8],
+        "beams of corrust beamform, or weights of corrust weights [F][P][B][D][2]",
+        &["beam", "channel", "polarisation", "time", "2"],
+    ),
+    (
+        &[Dtype::Float16, Dtype::Float32],
+        "beams of corrust beamform",
+        &["beam", "channel", "polarisation", "time", "2"],
+    ),
+    (
+        &[Dtype::Uint8],
+        "beams of corrust beamform, ci4",
+        &["beam", "channel", "polarisation", "time"],
+    ),
+    (&[Dtype::Int32], "shifts of corrust weights", &["channel", "polarisation", "beam"]),
+    (&[Dtype::Float32], "powers of beams on a grid", &["channel", "time", "row", "column"]),
+    (
+        &[Dtype::Float64],
+        "curves of corrust autocorrelate, or powers [sample][channel]",
+        &["column", "point"],
+    ),
+    (&[Dtype::Int64], "powers of corrust filterbank", &["sample", "channel"]),
+    (&[Dtype::Float64], "maps of corrust images --brightness", &["row", "column", "4"]),
+    (&[Dtype::Uint16], "stack of images", &["frame", "row", "column"]),
+];
+
+/// Names of curves that are shown.
+const NAMES: usize = 16;
+
+/// Names and values, in the order in which they are printed.
+type Facts = Vec<(&'static str, Value)>;
+
+/// Facts of a file that is no recording.
+pub struct Made(Facts);
+
+impl Made {
+    /// Describes a file if corrust writes such ones and they are neither recordings nor photons.
+    pub fn of(path: &Path) -> Result<Option<Self>> {
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let found = match &ending(path)[..] {
+            UVH5 => visibilities(path)?,
+            "csv" => curves(path)?,
+            "tif" | "tiff" => stack(path)?,
+            "npy" => return Ok(array(path)?.map(Self)),
+            _ if sigproc::Reader::recognises(path)? => powers(path)?,
+            _ if is_state(path)? => state(path)?,
+            _ => return Ok(None),
+        };
+        Ok(Some(Self(found)))
+    }
+
+    /// Prints the facts: lines, or JSON of the same names.
+    pub fn print(&self, json: bool) {
+        if json {
+            let facts: serde_json::Map<String, Value> =
+                self.0.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+            say(serde_json::to_string_pretty(&facts).expect("text and numbers"));
+            return;
+        }
+        for (name, value) in &self.0 {
+            let text = match value {
+                Value::Null => continue,
+                Value::String(text) => text.clone(),
+                Value::Number(number) if name.ends_with("_hz") => {
+                    format!("{}Hz", si(number.as_f64().unwrap_or(f64::NAN)))
+                }
+                Value::Number(number) if name.ends_with("seconds") => {
+                    numbers::seconds(number.as_f64().unwrap_or(f64::NAN))
+                }
+                Value::Array(all) => {
+                    let all =
+                        all.iter().map(|it| it.as_str().map_or(it.to_string(), str::to_owned));
+                    all.collect::<Vec<_>>().join(" x ")
+                }
+                other => other.to_string(),
+            };
+            let name = name.trim_end_matches("_hz").trim_end_matches("_seconds").replace('_', " ");
+            let name = if name == "seconds" { "length".to_owned() } else { name };
+            say(format_args!("{name:<21}{text}"));
+        }
+    }
+}
+
+fn powers(path: &Path) -> Result<Facts> {
+    let reader = sigproc::Reader::open(path)?;
+    let header = reader.header();
+    let last = header.first_channel + (header.channels - 1) as f64 * header.channel_width;
+    Ok(vec![
+        ("format", json!("SIGPROC filterbank")),
+        ("holds", json!("powers [time][parameter][channel]")),
+        ("source", json!(header.source)),
+        ("times", json!(reader.times())),
+        ("parameters", json!(header.ifs)),
+        ("channels", json!(header.channels)),
+        ("bits", json!(header.bits.count())),
+        ("sample_seconds", json!(header.interval)),
+        ("seconds", json!(header.interval * reader.times() as f64)),
+        ("first_channel_hz", json!(header.first_channel)),
+        ("last_channel_hz", json!(last)),
+        ("start_mjd", json!((header.start > 0.0).then_some(header.start))),
+        ("ra_degrees", json!(header.direction.map(|[ra, _]| ra))),
+        ("dec_degrees", json!(header.direction.map(|[_, dec]| dec))),
+        ("beam", json!(header.beam.map(|(beam, _)| beam))),
+    ])
+}
+
+fn visibilities(path: &Path) -> Result<Facts> {
+    let reader = uvh5::Reader::open(path)?;
+    let (times, frequencies) = (reader.times(), reader.frequencies());
+    let day = 86_400.0;
+    let seconds = match times {
+        [first, .., last] => Some(day * (last - first) / (times.len() - 1) as f64),
+        _ => None,
+    };
+    Ok(vec![
+        ("format", json!("UVH5")),
+        ("holds", json!("visibilities [dump][baseline][channel][polarisation]")),
+        ("dumps", json!(reader.dumps())),
+        ("baselines", json!(reader.pairs().len())),
+        ("channels", json!(frequencies.len())),
+        ("polarisations", json!(reader.polarisations().len())),
+        ("first_channel_hz", json!(frequencies.first())),
+        ("last_channel_hz", json!(frequencies.last())),
+        ("first_dump_jd", json!(times.first())),
+        ("dump_seconds", json!(seconds)),
+    ])
+}
+
+fn curves(path: &Path) -> Result<Facts> {
+    let table = Table::read(path)?;
+    let lags = table.lags.iter().copied().filter(|lag| *lag > 0.0);
+    let (first, last) =
+        lags.fold((f64::INFINITY, 0.0_f64), |(first, last), lag| (lag.min(first), lag.max(last)));
+    let names: Vec<&String> = table.curves.iter().map(|(name, _)| name).collect();
+    Ok(vec![
+        ("format", json!("table of text")),
+        ("holds", json!("correlation curves g(tau)")),
+        ("curves", json!(names.len())),
+        ("names", json!(names.iter().take(NAMES).collect::<Vec<_>>())),
+        ("lags", json!(table.lags.len())),
+        ("first_lag_seconds", json!((first < last).then_some(first))),
+        ("last_lag_seconds", json!((first < last).then_some(last))),
+        ("error_bars", json!(table.errors)),
+        ("blocks", json!(table.without.first().map_or(0, |blocks| blocks.nrows()))),
+    ])
+}
+
+fn stack(path: &Path) -> Result<Facts> {
+    let stack = Stack::open(path, "data")?;
+    Ok(vec![
+        ("format", json!(stack.format())),
+        ("holds", json!("stack of images [frame][row][column]")),
+        ("frames", json!(stack.frames())),
+        ("rows", json!(stack.height())),
+        ("columns", json!(stack.width())),
+    ])
+}
+
+/// Whether a file begins as a state does.
+fn is_state(path: &Path) -> Result<bool> {
+    const BEGIN: &[u8] = b"{\"corrust\":\"autocorrelation state\"";
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(Error::io(path, "read"))?;
+    file.take(BEGIN.len() as u64).read_to_end(&mut bytes).map_err(Error::io(path, "read"))?;
+    Ok(bytes == BEGIN)
+}
+
+fn state(path: &Path) -> Result<Facts> {
+    let state = State::load(path)?;
+    let shape = state.shape();
+    Ok(vec![
+        ("format", json!("state of corrust autocorrelate --save")),
+        ("holds", json!("a stream to be resumed")),
+        ("sensors", json!(shape.sensors)),
+        ("groups", json!(shape.groups)),
+        ("lags", json!(shape.lags)),
+        ("scheme", json!(shape.scheme.name())),
+        ("instants", json!(state.instants())),
+    ])
+}
+
+fn array(path: &Path) -> Result<Option<Facts>> {
+    // A recording has a description beside it where its axes do not say enough.
+    if path.with_added_extension("json").exists() {
+        return Ok(None);
+    }
+    let reader = Reader::open(path)?;
+    let (Some(dtype), shape) = (reader.dtype(), reader.shape()) else { return Ok(None) };
+    let fits = |axes: &[&str]| {
+        let pairs = axes.iter().zip(shape);
+        axes.len() == shape.len()
+            && pairs
+                .clone()
+                .all(|(name, length)| name.parse().map_or(true, |it: usize| it == *length))
+    };
+    let found = ARRAYS.iter().find(|(types, _, axes)| types.contains(&dtype) && fits(axes));
+    let Some((_, holds, axes)) = found else { return Ok(None) };
+    let facts: Facts = vec![
+        ("format", json!("NumPy")),
+        ("holds", json!(holds)),
+        ("type", json!(reader.type_name())),
+        ("axes", json!(axes)),
+        ("shape", json!(shape)),
+    ];
+    Ok(Some(facts))
+}
