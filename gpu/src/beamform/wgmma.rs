@@ -398,24 +398,26 @@ macro_rules! multiply {
             unsafe fn multiply(&self, b: u64) -> [u32; 64] {
                 let mut sums = [0; 64];
                 // SAFETY: the caller's promise. The first product overwrites the sums.
-                unsafe { multiply!(@scope out self sums b "setp.ne.u32 first, 0, 0;" $done) };
+                unsafe { multiply!(@scope out self sums b setp_ne $done) };
                 sums
             }
 
             #[inline(always)]
             unsafe fn add(&self, sums: &mut [u32; 64], b: u64) {
                 // SAFETY: the caller's promise.
-                unsafe { multiply!(@scope inout self sums b "setp.eq.u32 first, 0, 0;" $done) };
+                unsafe { multiply!(@scope inout self sums b setp_eq $done) };
             }
         }
     };
-    (@scope $direction:ident $self:ident $sums:ident $b:ident $first:literal
+    // `$compare` of zero and zero: whether the first product adds to the sums.
+    (@scope $direction:ident $self:ident $sums:ident $b:ident $compare:ident
         [$(($number:tt $columns:ident $w0:tt $w1:tt $w2:tt $w3:tt))*]) => {
         asm_scope! {
             $direction $sums: (0, 128);
             [
-                ".reg .pred first, more; .reg .b64 b;",
-                $first, "setp.eq.u32 more, 0, 0;",
+                registers!(pred first more; b64 b),
+                instruction!($compare "first", 0, 0),
+                instruction!(setp_eq "more", 0, 0),
                 wgmma_fence!(),
                 $(multiply!(@fragment $number, $columns, $w0 $w1 $w2 $w3),)*
                 wgmma_commit!(),
@@ -443,7 +445,7 @@ macro_rules! multiply {
     };
     (@product $columns:ident, $accumulate:literal, $a:tt $b:tt $c:tt $d:tt) => {
         concat!(
-            "add.s64 b, {b}, {", stringify!($columns), "};",
+            instruction!(add_64 "b", {b}, {$columns}),
             wgmma!(s8, (0, 128), operands $a $b $c $d, "b", $accumulate),
         )
     };
@@ -473,12 +475,12 @@ macro_rules! add_parts {
                 asm_scope! {
                     inout sums: (0, 128);
                     [
-                        ".reg .pred more; .reg .b64 a; .reg .b64 b;",
-                        "setp.eq.u32 more, 0, 0;",
+                        registers!(pred more; b64 a b),
+                        instruction!(setp_eq "more", 0, 0),
                         wgmma_fence!(),
                         $(
-                            concat!("add.s64 a, {a}, {", stringify!($rows), "};"),
-                            concat!("add.s64 b, {b}, {", stringify!($columns), "};"),
+                            instruction!(add_64 "a", {a}, {$rows}),
+                            instruction!(add_64 "b", {b}, {$columns}),
                             wgmma!(s8, (0, 128), panel "a", "b", "more"),
                         )*
                         wgmma_commit!(),

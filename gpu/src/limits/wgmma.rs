@@ -49,13 +49,14 @@ unsafe fn repeat(p: &Repeat, multiply: impl Fn(&mut [u32; 128], u64, u64)) {
 macro_rules! multiply_rows {
     ($type:ident) => {
         concat!(
-            multiply_rows!(@ $type, "{units_0}"), multiply_rows!(@ $type, "{units_1}"),
-            multiply_rows!(@ $type, "{units_2}"), multiply_rows!(@ $type, "{units_3}"),
+            multiply_rows!(@ $type, units_0), multiply_rows!(@ $type, units_1),
+            multiply_rows!(@ $type, units_2), multiply_rows!(@ $type, units_3),
         )
     };
-    (@ $type:ident, $units:literal) => {
+    (@ $type:ident, $units:ident) => {
         concat!(
-            "add.s64 a, {a}, ", $units, "; add.s64 b, {b}, ", $units, ";",
+            instruction!(add_64 "a", {a}, {$units}),
+            instruction!(add_64 "b", {b}, {$units}),
             wgmma!($type, (0, 256), panel "a", "b", "accumulate"),
         )
     };
@@ -71,8 +72,8 @@ macro_rules! ceilings {
                     asm_scope! {
                         inout sums: (0, 256);
                         [
-                            ".reg .pred accumulate; .reg .b64 a; .reg .b64 b;",
-                            "setp.eq.u32 accumulate, 0, 0;",
+                            registers!(pred accumulate; b64 a b),
+                            instruction!(setp_eq "accumulate", 0, 0),
                             wgmma_fence!(),
                             multiply_rows!($type),
                             multiply_rows!($type),
