@@ -168,14 +168,15 @@ impl Filter {
     /// # Safety
     /// - The launch keeps the conditions of [`Channelise`]; `spectrum` is below `p.count` and `self.input` below `p.inputs`.
     #[inline(always)]
-    unsafe fn next<F: Filterbank>(
+    unsafe fn next(
         &self,
         p: &Channelise,
         first: u64,
         input: u32,
         residue: u32,
+        plain: bool,
     ) -> u64 {
-        if F::RESIDUES == 0 && p.places != 0 {
+        if !plain && p.places != 0 {
             if input + 1 == self.group {
                 return first;
             }
@@ -223,16 +224,16 @@ impl Filter {
                     while input < self.group {
                         let words = words_of::<TAPS, ENCODING>(p, first, residues, most);
                         self.add::<TAPS, ENCODING>(p, &words, &taps, input, quad);
-                        first = self.next::<F>(p, first, input, residue);
+                        first = self.next(p, first, input, residue, false);
                         input += 1;
                     }
                 } else {
                     let mut words = words_of::<TAPS, ENCODING>(p, first, residues, most);
                     while input < self.group {
-                        first = self.next::<F>(p, first, input, residue);
+                        first = self.next(p, first, input, residue, F::RESIDUES > 0);
                         let second = words_of::<TAPS, ENCODING>(p, first, residues, most);
                         self.add::<TAPS, ENCODING>(p, &words, &taps, input, quad);
-                        first = self.next::<F>(p, first, input + 1, residue);
+                        first = self.next(p, first, input + 1, residue, F::RESIDUES > 0);
                         words = words_of::<TAPS, ENCODING>(p, first, residues, most);
                         self.add::<TAPS, ENCODING>(p, &second, &taps, input + 1, quad);
                         input += 2;

@@ -69,56 +69,24 @@ pub struct BinPlace {
     pub point: u32,
 }
 
-/// Gains of the channels of an input.
-trait Gains: Copy {
-    /// Gains of an input.
-    ///
-    /// # Safety
-    /// - `p.gains` has the gains of all inputs and channels, in device memory, written before the launch.
-    /// - `input` is below `p.inputs`.
-    unsafe fn of(p: &Channelise, input: u32) -> Self;
-
-    /// Gain of the channel that `channel` returns.
-    ///
-    /// # Safety
-    /// - These are the gains of `input` of `p`, by [`of`](Self::of).
-    /// - `channel` returns one below `p.size`.
-    unsafe fn gain(self, p: &Channelise, input: u32, channel: impl Fn() -> u32) -> Complex<f32>;
+/// Gains of an input.
+trait Gains {
+    /// Whether all its channels have the same.
+    const SAME: bool;
 }
 
-/// One gain for all channels.
-#[derive(Clone, Copy)]
-struct GainOfInput(Complex<f32>);
+/// One gain for all channels of an input.
+struct GainOfInput;
 
 impl Gains for GainOfInput {
-    #[inline(always)]
-    unsafe fn of(p: &Channelise, input: u32) -> Self {
-        // SAFETY: an input that is there, and its first channel.
-        Self(unsafe { value::gain(p, input, 0) })
-    }
-
-    #[inline(always)]
-    unsafe fn gain(self, _: &Channelise, _: u32, _: impl Fn() -> u32) -> Complex<f32> {
-        self.0
-    }
+    const SAME: bool = true;
 }
 
-/// A gain for each channel.
-#[derive(Clone, Copy)]
+/// A gain for each channel of an input.
 struct GainsOfChannels;
 
 impl Gains for GainsOfChannels {
-    #[inline(always)]
-    unsafe fn of(_: &Channelise, _: u32) -> Self {
-        Self
-    }
-
-    #[inline(always)]
-    unsafe fn gain(self, p: &Channelise, input: u32, channel: impl Fn() -> u32) -> Complex<f32> {
-        // Loaded where it is used: sixteen would fill the registers.
-        // SAFETY: an input and a channel that are there.
-        unsafe { value::gain(p, input, opaque(channel())) }
-    }
+    const SAME: bool = false;
 }
 
 /// The last stage of some inputs: from bins in shared memory to values of spectra.
@@ -197,7 +165,7 @@ impl<B: Bins> OutputStage<B> {
     ///
     /// # Safety
     /// - What [`store`](Self::store) asks for, of real samples and [`LAST_RADIX`].
-    /// - `p.gain_stride` is 0 if, and only if, `G` is [`GainOfInput`].
+    /// - [`Gains::SAME`] if, and only if, `p.gain_stride` is 0.
     #[inline(always)]
     unsafe fn store_int8_of<G: Gains>(self, p: &Channelise, spectra: u32) {
         let items = self.bins.count() / (2 * LAST_RADIX);
@@ -217,12 +185,13 @@ impl<B: Bins> OutputStage<B> {
             barrier();
             while task < items * p.group {
                 if self.input + input < p.inputs {
-                    let gains = G::of(p, self.input + input);
+                    let first = value::gain(p, self.input + input, 0);
+                    let gain = if G::SAME { Some(first) } else { None };
                     let mut later = 0;
                     while later < spectra {
                         let spectrum = self.spectrum + later;
                         let row = later * p.group + input;
-                        made.store(p, spectrum, self.input + input, row, gains);
+                        made.store(p, spectrum, self.input + input, row, gain);
                         later += 1;
                     }
                 }
@@ -270,7 +239,7 @@ impl<B: Bins> OutputStage<B> {
     ///
     /// # Safety
     /// - What [`store_in_cluster`](Self::store_in_cluster) asks for.
-    /// - `p.gain_stride` is 0 if, and only if, `G` is [`GainOfInput`].
+    /// - [`Gains::SAME`] if, and only if, `p.gain_stride` is 0.
     #[cfg(not(corrust_target = "sm_80"))]
     #[inline(always)]
     unsafe fn store_in_cluster_of<G: Gains>(self, p: &Channelise, spectra: u32) {
@@ -285,11 +254,12 @@ impl<B: Bins> OutputStage<B> {
             let pair =
                 MirrorButterflies::<{ LAST_RADIX as usize }>::new(p, self.buffer, self.bins, item);
             barrier();
-            let gains = G::of(p, self.input + input);
+            let first = value::gain(p, self.input + input, 0);
+            let gain = if G::SAME { Some(first) } else { None };
             let mut later = 0;
             while later < spectra {
                 let row = later * p.group + input;
-                let samples = pair.samples(p, self.input + input, row, gains);
+                let samples = pair.samples(p, self.input + input, row, gain);
                 if later == 0 {
                     barrier();
                 }
@@ -557,21 +527,26 @@ impl MirrorButterflies<{ LAST_RADIX as usize }> {
     ///
     /// # Safety
     /// - What [`channels`](Self::channels) asks for.
-    /// - The launch keeps the conditions of [`Channelise`], `input` is below `p.inputs`, and `gains` are its.
+    /// - The launch keeps the conditions of [`Channelise`], `input` is below `p.inputs`, and `gain_of_all` is the
+    ///   gain of its channels, if `p.gain_stride` is 0.
     #[inline(always)]
     unsafe fn samples(
         &self,
         p: &Channelise,
         input: u32,
         row: u32,
-        gains: impl Gains,
+        gain_of_all: Option<Complex<f32>>,
     ) -> [[u32; LAST_RADIX as usize]; 2] {
         let mut samples = [[0; LAST_RADIX as usize]; 2];
         // SAFETY: a row of the block's.
         unsafe {
             let channels = self.channels(row);
             let value = |side: usize, index: usize| {
-                let gain = gains.gain(p, input, || self.channel(p, side, index));
+                let gain = match gain_of_all {
+                    Some(gain) => gain,
+                    // Loaded where it is used: sixteen would fill the registers.
+                    None => value::gain(p, input, opaque(self.channel(p, side, index))),
+                };
                 multiply(channels[side][index], gain)
             };
             let mut outside = 0;
@@ -621,10 +596,17 @@ impl MirrorButterflies<{ LAST_RADIX as usize }> {
     /// - `spectrum` is below `p.count`; spectra are int8, `value_stride` 1, `spectrum_stride` below 2^30, and no other thread
     ///   of the launch stores these channels of this input and spectrum.
     #[inline(always)]
-    unsafe fn store(&self, p: &Channelise, spectrum: u32, input: u32, row: u32, gains: impl Gains) {
+    unsafe fn store(
+        &self,
+        p: &Channelise,
+        spectrum: u32,
+        input: u32,
+        row: u32,
+        gain_of_all: Option<Complex<f32>>,
+    ) {
         // SAFETY: a row of the block's, channels of this thread's.
         unsafe {
-            let samples = self.samples(p, input, row, gains);
+            let samples = self.samples(p, input, row, gain_of_all);
             let pitch = 2 * p.channel_stride as u32;
             let spectra = p.spectra + 2 * (spectrum as u64 * p.spectrum_stride + input as u64);
             each!(side < 2, of 2 {

@@ -286,7 +286,7 @@ pub unsafe fn first(radix: u32, buffer: SharedBuffer, rows: u32) {
         match radix {
             32 => first_of::<32>(buffer, rows),
             16 => first_of::<16>(buffer, rows),
-            12 => first_to::<12>(buffer, buffer.size / 12, rows, FromFirst),
+            12 => first_to::<12, FromFirst>(buffer, buffer.size / 12, rows),
             _ => first_of::<8>(buffer, rows),
         }
     }
@@ -303,42 +303,39 @@ unsafe fn first_of<const R: usize>(buffer: SharedBuffer, rows: u32) {
     // SAFETY: `R` divides the size into columns, of which those of more than 16 points are a multiple of the pads.
     unsafe {
         match buffer.size / R as u32 {
-            8 => first_to::<R>(buffer, 8, rows, FromFirst),
-            64 => first_to::<R>(buffer, 64, rows, FromFirst),
-            128 => first_to::<R>(buffer, 128, rows, FromFirst),
-            columns if R > 16 => first_to::<R>(buffer, columns, rows, FromPrevious),
-            columns => first_to::<R>(buffer, columns, rows, FromFirst),
+            8 => first_to::<R, FromFirst>(buffer, 8, rows),
+            64 => first_to::<R, FromFirst>(buffer, 64, rows),
+            128 => first_to::<R, FromFirst>(buffer, 128, rows),
+            columns if R > 16 => first_to::<R, FromPrevious>(buffer, columns, rows),
+            columns => first_to::<R, FromFirst>(buffer, columns, rows),
         }
     }
 }
 
-/// How a first pass finds the address of a butterfly's next point.
-trait Addressing: Copy {
-    /// Address of point `index`, 1 or more, of a butterfly that begins at `first`; `previous`: that of the point before.
-    fn next(self, first: u32, previous: u32, index: usize, columns: u32) -> u32;
+/// How a pass finds the addresses of a butterfly's points: from that of the first point, unless it says otherwise.
+trait Addressing {
+    /// Distances are computed where they are used ([`opaque`]): the addresses of all points would fill the registers.
+    const OPAQUE: bool = false;
+    /// From the address of the point before, in a first pass, as the distances of 32 points too would fill the registers.
+    /// Columns are a multiple of [`PAD`](crate::abi::channelise::PAD).
+    const FROM_PREVIOUS: bool = false;
 }
 
-/// From the address of the first point: all addresses at once.
-#[derive(Clone, Copy)]
+/// By distances that the compiler knows, or may compute ahead.
 struct FromFirst;
-
-impl Addressing for FromFirst {
-    #[inline(always)]
-    fn next(self, first: u32, _: u32, index: usize, columns: u32) -> u32 {
-        first + point_offset(index as u32 * columns)
-    }
-}
-
-/// From the address of the point before, as all addresses of 32 points would fill the registers. Columns are a multiple of
-/// [`PAD`](crate::abi::channelise::PAD).
-#[derive(Clone, Copy)]
+/// [`Addressing::OPAQUE`].
+struct Opaque;
+/// [`Addressing::FROM_PREVIOUS`].
 struct FromPrevious;
 
+impl Addressing for FromFirst {}
+
+impl Addressing for Opaque {
+    const OPAQUE: bool = true;
+}
+
 impl Addressing for FromPrevious {
-    #[inline(always)]
-    fn next(self, _: u32, previous: u32, _: usize, columns: u32) -> u32 {
-        opaque(previous + point_offset(columns))
-    }
+    const FROM_PREVIOUS: bool = true;
 }
 
 /// A first pass of radix `R` that leaves `columns` columns.
@@ -347,25 +344,24 @@ impl Addressing for FromPrevious {
 /// - All threads of the block call it together, behind a barrier that follows the stores of the samples.
 /// - The buffer has `rows` rows in the block's shared memory, of `R * columns` points.
 #[inline(always)]
-unsafe fn first_to<const R: usize>(
-    buffer: SharedBuffer,
-    columns: u32,
-    rows: u32,
-    addressing: impl Addressing,
-) {
+unsafe fn first_to<const R: usize, A: Addressing>(buffer: SharedBuffer, columns: u32, rows: u32) {
     let mine = ThreadButterflies::of(columns);
     let mut column = mine.first;
     while column < columns {
         let mut row = mine.first_row;
         while row < rows {
             let first = buffer.start(row, column);
+            let next = |place: u32, index: usize| match A::FROM_PREVIOUS {
+                true => opaque(place + point_offset(columns)),
+                false => first + point_offset(index as u32 * columns),
+            };
             let mut points = [[0.0_f32; 2]; R];
             // SAFETY: the points of a column of a row, which this thread alone takes.
             unsafe {
                 let mut place = first;
                 each!(index < R, of 32 {
                     if index > 0 {
-                        place = addressing.next(first, place, index, columns);
+                        place = next(place, index);
                     }
                     points[index] = load_point(place);
                 });
@@ -373,7 +369,7 @@ unsafe fn first_to<const R: usize>(
                 let mut place = first;
                 each!(index < R, of 32 {
                     if index > 0 {
-                        place = addressing.next(first, place, index, columns);
+                        place = next(place, index);
                     }
                     store_point(place, points[index]);
                 });
@@ -483,26 +479,23 @@ unsafe fn pass_of<const R: usize>(
     // SAFETY: as many columns as the pass leaves.
     unsafe {
         if columns == LAST_RADIX {
-            pass_to::<R>(p, merge, LAST_RADIX, |columns| columns, from, to);
+            pass_to::<R, FromFirst>(p, merge, LAST_RADIX, from, to);
         } else {
-            // Places are made where they are used: the places of all points would fill the registers.
-            pass_to::<R>(p, merge, columns, opaque, from, to);
+            pass_to::<R, Opaque>(p, merge, columns, from, to);
         }
     }
 }
 
-/// A pass of radix `R` that leaves `columns` columns. `columns_here` returns them for the places of a butterfly's points:
-/// as they are where the compiler knows the number, [`opaque`] where it does not.
+/// A pass of radix `R` that leaves `columns` columns.
 ///
 /// # Safety
 /// - What [`pass`] asks for, of radix `R`.
-/// - `columns`, a power of two, is the number of columns of `merge.span * R` points, and `columns_here` returns it.
+/// - `columns`, a power of two, is the number of columns of `merge.span * R` points.
 #[inline(always)]
-unsafe fn pass_to<const R: usize>(
+unsafe fn pass_to<const R: usize, A: Addressing>(
     p: &Channelise,
     merge: Merge,
     columns: u32,
-    columns_here: impl Fn(u32) -> u32,
     from: impl Buffer,
     to: impl Buffer,
 ) {
@@ -526,7 +519,7 @@ unsafe fn pass_to<const R: usize>(
         unsafe {
             let mut row = mine.first_row;
             while row < merge.rows {
-                let columns = columns_here(columns);
+                let columns = if A::OPAQUE { opaque(columns) } else { columns };
                 let mut points = [[0.0_f32; 2]; R];
                 let start = from.start(merge.row + row, base);
                 each!(index < R, of 16 {
