@@ -87,9 +87,9 @@ struct Row {
 
 /// Counts of the two sensors that a lane has fetched.
 struct Counts {
-    /// Of its instant of 32.
+    /// Count of the direct sensor at the lane's instant of 32.
     direct: u32,
-    /// Of its instant of 32.
+    /// Count of the delayed sensor at that instant.
     delayed: u32,
     /// Sum of all direct ones.
     direct_sum: u64,
@@ -147,7 +147,7 @@ unsafe fn advance(p: &BinGroups, warp: u32, row: u64) {
 /// Loads the state to shared memory. Returns the lane's zero-delay register.
 ///
 /// # Safety
-/// - What [`advance`] asks for; `groups` and `row` are its row's.
+/// - All that [`advance`] asks for; `groups` and `row` are its row's.
 #[inline(always)]
 unsafe fn load(p: &BinGroups, groups: Groups, row: &Row) -> u32 {
     // SAFETY: places of the row's state, each of one lane.
@@ -177,7 +177,7 @@ unsafe fn load(p: &BinGroups, groups: Groups, row: &Row) -> u32 {
 /// Fetches the counts of 32 instants from `instant` on: lane `i` those of the i-th.
 ///
 /// # Safety
-/// - What [`advance`] asks for; `row` is its row's.
+/// - All that [`advance`] asks for; `row` is its row's.
 #[inline(always)]
 unsafe fn fetch(p: &BinGroups, row: &Row, instant: u32, counts: &mut Counts) {
     (counts.direct, counts.delayed) = (0, 0);
@@ -197,7 +197,7 @@ unsafe fn fetch(p: &BinGroups, row: &Row, instant: u32, counts: &mut Counts) {
 /// register.
 ///
 /// # Safety
-/// - What [`advance`] asks for; `groups` are its row's. A barrier of the warp follows earlier accesses to them.
+/// - All that [`advance`] asks for; `groups` are its row's. A barrier of the warp follows earlier accesses to them.
 #[inline(always)]
 unsafe fn insert(
     p: &BinGroups,
@@ -223,7 +223,7 @@ unsafe fn insert(
 /// Compute: every group whose bin is complete at `now` adds its zero-delay register times its line. Returns their number.
 ///
 /// # Safety
-/// - What [`advance`] asks for; `groups` are its row's. A barrier of the warp follows earlier stores to them.
+/// - All that [`advance`] asks for; `groups` are its row's. A barrier of the warp follows earlier stores to them.
 #[inline(always)]
 unsafe fn compute(p: &BinGroups, groups: Groups, now: u64) -> u32 {
     // Group k is due when the last k bits of the instant's number are ones. There are no more groups than lanes.
@@ -251,7 +251,7 @@ unsafe fn compute(p: &BinGroups, groups: Groups, now: u64) -> u32 {
 /// Shift: the lines of the `due` groups move one place, lane k that of group k, and their registers are cleared.
 ///
 /// # Safety
-/// - What [`advance`] asks for; `groups` are its row's, behind [`compute`].
+/// - All that [`advance`] asks for; `groups` are its row's, behind [`compute`].
 #[inline(always)]
 unsafe fn shift(p: &BinGroups, groups: Groups, now: u64, due: u32, register: &mut u32) {
     // Until the barrier all lanes do the same, so that the compiler has no branch to draw it into.
@@ -276,7 +276,7 @@ unsafe fn shift(p: &BinGroups, groups: Groups, now: u64, due: u32, register: &mu
 /// Stores the state, and adds to the sums of counts.
 ///
 /// # Safety
-/// - What [`advance`] asks for; `groups` and `row` are its row's. A barrier of the warp follows earlier stores to them.
+/// - All that [`advance`] asks for; `groups` and `row` are its row's. A barrier of the warp follows earlier stores to them.
 #[inline(always)]
 unsafe fn store(p: &BinGroups, groups: Groups, row: &Row, register: u32, counts: &Counts) {
     let end = p.begin + p.instants as u64;

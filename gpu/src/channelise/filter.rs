@@ -191,7 +191,7 @@ impl Filter {
     /// `ENCODING`: one of [`raw`], or [`ANY`].
     ///
     /// # Safety
-    /// - What [`filter`](Self::filter) asks for.
+    /// - All that [`filter`](Self::filter) asks for.
     /// - [`regular`](Self::regular) is true; `TAPS` and, but for [`ANY`], `ENCODING` are those of the parameters.
     /// - If `F` knows the residues, the block has [`FUSED_SPECTRA`] spectra, and `p.places` is 0.
     #[inline(always)]
@@ -247,7 +247,7 @@ impl Filter {
     /// The FIR of any samples, a spectrum of an input at a time.
     ///
     /// # Safety
-    /// - What [`filter`](Self::filter) asks for.
+    /// - All that [`filter`](Self::filter) asks for.
     #[inline(always)]
     unsafe fn filter_any(&self, p: &Channelise) {
         let mut row = 0;

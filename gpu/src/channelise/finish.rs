@@ -137,7 +137,7 @@ impl<B: Bins> OutputStage<B> {
     /// spectra.
     ///
     /// # Safety
-    /// - What [`store`](Self::store) asks for, of real samples and [`LAST_RADIX`].
+    /// - All that [`store`](Self::store) asks for, of real samples and [`LAST_RADIX`].
     #[inline(always)]
     unsafe fn store_int8(self, p: &Channelise, spectra: u32) -> bool {
         // Offsets in a spectrum have 32 bits.
@@ -164,7 +164,7 @@ impl<B: Bins> OutputStage<B> {
     /// together; a thread makes the same item of all spectra.
     ///
     /// # Safety
-    /// - What [`store`](Self::store) asks for, of real samples and [`LAST_RADIX`].
+    /// - All that [`store`](Self::store) asks for, of real samples and [`LAST_RADIX`].
     /// - [`Gains::SAME`] if, and only if, `p.gain_stride` is 0.
     #[inline(always)]
     unsafe fn store_int8_of<G: Gains>(self, p: &Channelise, spectra: u32) {
@@ -218,7 +218,7 @@ impl<B: Bins> OutputStage<B> {
     /// # Safety
     /// - All threads of all blocks of the cluster call it together, in a launch that keeps the conditions of [`Channelise`];
     ///   each block has its own inputs of the same spectra.
-    /// - What [`store`](Self::store) asks for, of real samples and [`LAST_RADIX`].
+    /// - All that [`store`](Self::store) asks for, of real samples and [`LAST_RADIX`].
     /// - Spectra are int8, `value_stride` 1, `spectrum_stride` below 2^30, without places and not inverted; `spectra` and
     ///   those of a channel begin at multiples of 16 bytes; all of the cluster's [`CLUSTER_INPUTS`] inputs exist.
     /// - The block has as many threads as there are tasks: `p.size / 16` for each of its inputs.
@@ -238,7 +238,7 @@ impl<B: Bins> OutputStage<B> {
     /// [`store_in_cluster`](Self::store_in_cluster) by gains of a kind.
     ///
     /// # Safety
-    /// - What [`store_in_cluster`](Self::store_in_cluster) asks for.
+    /// - All that [`store_in_cluster`](Self::store_in_cluster) asks for.
     /// - [`Gains::SAME`] if, and only if, `p.gain_stride` is 0.
     #[cfg(not(corrust_target = "sm_80"))]
     #[inline(always)]
@@ -328,7 +328,7 @@ impl<B: Bins> OutputStage<B> {
     /// The last pass of real samples, of radix `R`: leaves channels in the places of their bins.
     ///
     /// # Safety
-    /// - What [`store`](Self::store) asks for, of real samples and radix `R`; a barrier of the block follows the stores of
+    /// - All that [`store`](Self::store) asks for, of real samples and radix `R`; a barrier of the block follows the stores of
     ///   the bins.
     #[inline(always)]
     unsafe fn untangle_in_place<const R: usize>(self, p: &Channelise, spectra: u32) {
@@ -352,7 +352,7 @@ impl<B: Bins> OutputStage<B> {
     /// Stores any spectra, a value at a time.
     ///
     /// # Safety
-    /// - What [`store`](Self::store) asks for. The buffer holds channels of real samples, bins of complex ones; a barrier of
+    /// - All that [`store`](Self::store) asks for. The buffer holds channels of real samples, bins of complex ones; a barrier of
     ///   the block follows their stores.
     #[inline(always)]
     unsafe fn store_any(self, p: &Channelise, spectra: u32) {
@@ -508,7 +508,7 @@ impl<const R: usize> MirrorButterflies<R> {
     /// Stores the points of the two butterflies.
     ///
     /// # Safety
-    /// - What [`put_back`](Self::put_back) asks for.
+    /// - All that [`put_back`](Self::put_back) asks for.
     #[inline(always)]
     unsafe fn store_points(&self, row: u32, channels: [[Complex<f32>; R]; 2]) {
         each!(side < 2, of 2 {
@@ -526,7 +526,7 @@ impl MirrorButterflies<{ LAST_RADIX as usize }> {
     /// The channels of an input as int8, re below im, in 16 bits each. Counts those that are clipped.
     ///
     /// # Safety
-    /// - What [`channels`](Self::channels) asks for.
+    /// - All that [`channels`](Self::channels) asks for.
     /// - The launch keeps the conditions of [`Channelise`], `input` is below `p.inputs`, and `gain_of_all` is the
     ///   gain of its channels, if `p.gain_stride` is 0.
     #[inline(always)]
@@ -592,7 +592,7 @@ impl MirrorButterflies<{ LAST_RADIX as usize }> {
     /// Stores a spectrum of an input, which is in `row`, as int8.
     ///
     /// # Safety
-    /// - What [`samples`](Self::samples) asks for.
+    /// - All that [`samples`](Self::samples) asks for.
     /// - `spectrum` is below `p.count`; spectra are int8, `value_stride` 1, `spectrum_stride` below 2^30, and no other thread
     ///   of the launch stores these channels of this input and spectrum.
     #[inline(always)]

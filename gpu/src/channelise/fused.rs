@@ -81,7 +81,7 @@ enum Store {
 /// # Safety
 /// - All threads of a block call it together, once, in a launch that keeps the conditions of [`Channelise`] and
 ///   [`FUSED`](crate::abi::channelise::FUSED), of a filterbank of `F`; the block's shared memory is free.
-/// - With [`Store::Cluster`], what [`OutputStage::store_in_cluster`] asks for beside.
+/// - With [`Store::Cluster`], all that [`OutputStage::store_in_cluster`] asks for beside.
 #[inline(always)]
 unsafe fn fused<F: Filterbank>(p: &Channelise, store: Store) {
     let [groups, _] = divide(p.inputs + p.group - 1, p.group);

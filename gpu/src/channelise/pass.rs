@@ -465,7 +465,7 @@ pub unsafe fn pass(p: &Channelise, radix: u32, merge: Merge, from: impl Buffer, 
 /// A pass of radix `R`.
 ///
 /// # Safety
-/// - What [`pass`] asks for, of radix `R`.
+/// - All that [`pass`] asks for, of radix `R`.
 #[inline(always)]
 unsafe fn pass_of<const R: usize>(
     p: &Channelise,
@@ -489,7 +489,7 @@ unsafe fn pass_of<const R: usize>(
 /// A pass of radix `R` that leaves `columns` columns.
 ///
 /// # Safety
-/// - What [`pass`] asks for, of radix `R`.
+/// - All that [`pass`] asks for, of radix `R`.
 /// - `columns`, a power of two, is the number of columns of `merge.span * R` points.
 #[inline(always)]
 unsafe fn pass_to<const R: usize, A: Addressing>(
