@@ -698,7 +698,7 @@ fn is_clipped(value: Complex<f32>, limit: f32) -> bool {
 ///
 /// # Safety
 /// - All threads of a block call it together, once, in a launch that keeps the conditions of [`Upchannelise`] and
-///   [`SUBCHANNELS`](crate::abi::upchannelise::SUBCHANNELS).
+///   [`ANY`](crate::abi::upchannelise::ANY).
 /// - The block's shared memory has the points of its spectra, all of them free.
 #[inline(always)]
 unsafe fn any(p: &Upchannelise) {

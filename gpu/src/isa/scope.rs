@@ -3,7 +3,7 @@
 //! The assembler keeps `wgmma` running back to back only while nothing of the compiler's comes between:
 //! from `wgmma.fence` to the wait, fragments included, a step is one `asm!`. An atom is a macro that
 //! expands to the text of an instruction; [`asm_scope!`] puts texts and accumulators together. Registers of
-//! a scope have names that the kernel declares by [`registers!`]. Accumulators of
+//! a scope have names that the kernel declares by `registers!`. Accumulators of
 //! some columns are arrays of half as many words, whose registers no one writes down: an atom names a set of
 //! them. Offsets are `const` operands, computed from the tile.
 //!
@@ -151,7 +151,7 @@ macro_rules! registers {
 }
 
 /// Text of an instruction of single threads: its name, then its operands as PTX orders them, the result first. An operand
-/// is text (a register of the scope, a number), `{name}` of an operand or constant of [`asm_scope!`], or parts in brackets
+/// is text (a register of the scope, a number), `{name}` of an operand or constant of `asm_scope!`, or parts in brackets
 /// that are joined: `instruction!(prmt ["odd" 1], ["odd" 1], ["odd" 1], {selector})`.
 ///
 /// | name | PTX | result |
