@@ -279,7 +279,8 @@ impl GpuBackend {
         let first = (range.start * step * self.shape.encoding.bytes()) as u64;
         let output = Output { address: output.address + first, ..*output };
         let plain = self.parameters((view, places), spectra, &output, Pass::default());
-        let batches = |group: usize| inputs.div_ceil(group) * count.div_ceil(FUSED_SPECTRA as usize);
+        let batches =
+            |group: usize| inputs.div_ceil(group) * count.div_ceil(FUSED_SPECTRA as usize);
         let gpu = self.gpu.clone();
         // SAFETY: the buffers are the plan's, samples and room the caller's, of these sizes.
         let enqueue = |kernel: &Entry<Channelise>, blocks: usize, parameters: &Channelise| unsafe {
