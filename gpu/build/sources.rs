@@ -30,7 +30,7 @@ pub struct Source {
 /// Finds the sources of every kernel.
 ///
 /// # Errors
-/// A file that cannot be read or is not Rust; a kernel that is not declared; `asm!` outside `isa`.
+/// A file that cannot be read or is not Rust; a kernel that is not declared; `asm!` or text of PTX outside `isa`.
 pub fn sources(package: &Path) -> Result<Sources> {
     let files = read(package)?;
     let modules: BTreeMap<&[String], &Path> = files
@@ -39,7 +39,10 @@ pub fn sources(package: &Path) -> Result<Sources> {
         .collect();
     let imports: BTreeMap<&Path, BTreeSet<&Path>> =
         files.iter().map(|(path, file)| (path.as_path(), Imports::of(file, &modules))).collect();
-    files.iter().try_for_each(|(path, file)| check(&file.trees, path, file.module.as_deref()))?;
+    files.iter().try_for_each(|(path, file)| {
+        check(&file.trees, path, file.module.as_deref())?;
+        check_texts(&file.trees, path, file.module.as_deref())
+    })?;
 
     let is_abi =
         |file: &File| matches!(file.module.as_deref(), Some([first, ..]) if first == "abi");
@@ -245,6 +248,56 @@ fn check(trees: &[TokenTree], path: &Path, module: Option<&[String]>) -> Result<
     })
 }
 
+/// Fails on the text of an instruction or a declaration of PTX outside `isa`; but for `abi`, whose tables name instructions,
+/// and `ptx`, which reads PTX.
+fn check_texts(trees: &[TokenTree], path: &Path, module: Option<&[String]>) -> Result<()> {
+    let first = module.and_then(<[String]>::first);
+    if first.is_none_or(|first| ["isa", "abi", "ptx"].contains(&first.as_str())) {
+        return Ok(());
+    }
+    let mut index = 0;
+    while index < trees.len() {
+        if let Some(length) = doc_length(&trees[index..]) {
+            index += length;
+            continue;
+        }
+        match &trees[index] {
+            TokenTree::Group(group) => {
+                check_texts(&group.stream().into_iter().collect::<Vec<_>>(), path, module)?;
+            }
+            TokenTree::Literal(literal) => {
+                let text = literal.to_string();
+                if let Some(word) =
+                    text.split(|byte: char| " \"\\;{}".contains(byte)).find(|word| is_ptx(word))
+                {
+                    return Err(format!(
+                        "{}: PTX ({word}) stands outside gpu/src/isa: compose the step of gpu/src/isa/scope.rs, or \
+                         write a wrapper in gpu/src/isa",
+                        path.display()
+                    ));
+                }
+            }
+            _ => {}
+        }
+        index += 1;
+    }
+    Ok(())
+}
+
+/// Whether a word is a directive or an opcode of PTX: names joined by dots, one of which is a type of operands, a
+/// state space, or says how threads take part.
+fn is_ptx(word: &str) -> bool {
+    const PARTS: [&str; 26] = [
+        "b1", "b8", "b16", "b32", "b64", "b128", "u8", "u16", "u32", "u64", "s8", "s16", "s32",
+        "s64", "f16", "f16x2", "bf16", "f32", "f64", "pred", "reg", "sync", "async", "global",
+        "shared", "proxy",
+    ];
+    let mut parts = word.split(['.', ':']);
+    let opcode = parts.next().unwrap_or_default();
+    opcode.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+        && parts.any(|part| PARTS.contains(&part))
+}
+
 /// Modules that the paths of a file lead to.
 struct Imports<'a> {
     modules: &'a BTreeMap<&'a [String], &'a Path>,
@@ -337,25 +390,29 @@ fn is_separator(trees: &[TokenTree], index: usize) -> bool {
     is_colon(index) && is_colon(index + 1)
 }
 
-/// Adds tokens to a hash, but for documentation, which to Rust is an attribute: `#[doc = "..."]`.
-fn hash_trees(trees: &[TokenTree], hash: &mut Sha256) {
-    let is_doc = |tree: &TokenTree| {
-        let TokenTree::Group(group) = tree else { return false };
-        let mut inside = group.stream().into_iter();
-        group.delimiter() == Delimiter::Bracket
-            && inside.next().is_some_and(|first| first.to_string() == "doc")
-            && inside.next().is_some_and(|second| second.to_string() == "=")
-    };
+/// Number of tokens of the documentation that stands first, which to Rust is an attribute: `#[doc = "..."]`.
+fn doc_length(trees: &[TokenTree]) -> Option<usize> {
     let is_punct = |index: usize, text: char| {
         trees
             .get(index)
             .is_some_and(|tree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == text))
     };
+    let inner = usize::from(is_punct(1, '!'));
+    let Some(TokenTree::Group(group)) = trees.get(1 + inner) else { return None };
+    let mut inside = group.stream().into_iter();
+    let is_doc = is_punct(0, '#')
+        && group.delimiter() == Delimiter::Bracket
+        && inside.next().is_some_and(|first| first.to_string() == "doc")
+        && inside.next().is_some_and(|second| second.to_string() == "=");
+    is_doc.then_some(2 + inner)
+}
+
+/// Adds tokens to a hash, but for documentation.
+fn hash_trees(trees: &[TokenTree], hash: &mut Sha256) {
     let mut index = 0;
     while index < trees.len() {
-        let inner = usize::from(is_punct(index + 1, '!'));
-        if is_punct(index, '#') && trees.get(index + 1 + inner).is_some_and(is_doc) {
-            index += 2 + inner;
+        if let Some(length) = doc_length(&trees[index..]) {
+            index += length;
             continue;
         }
         match &trees[index] {

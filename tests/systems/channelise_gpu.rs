@@ -277,7 +277,7 @@ fn of_two_pass() -> Vec<Run> {
     runs
 }
 
-/// Runs of kernels for one `K`, with inputs that fill no whole lots.
+/// Runs of kernels for one `K`, with inputs that fill no whole batches.
 fn of_split(shifts: std::ops::RangeInclusive<usize>) -> Vec<Run> {
     shifts.map(|shift| run("split", 9, 1 << (shift - 1), 11 << shift)).collect()
 }

@@ -17,6 +17,7 @@ mod fx;
 mod grid;
 mod halves;
 mod integrations;
+mod kurtosis;
 mod multipletau;
 mod plan;
 mod planes;

@@ -71,10 +71,16 @@ fn a_change_concerns_the_kernels_that_import_it() {
 }
 
 #[test]
-fn asm_outside_isa_and_kernels_without_a_declaration_are_refused() {
+fn ptx_outside_isa_and_kernels_without_a_declaration_are_refused() {
     for (text, expected) in [
         ("fn f() { unsafe { core::arch::asm!(\"ret;\") } }", "asm! stands outside gpu/src/isa"),
         ("fn f() { unsafe { ptx!(\"ret;\") } }", "ptx! stands outside gpu/src/isa"),
+        ("const STEP: &str = \"add.u32 a, b, c;\";", "PTX (add.u32) stands outside gpu/src/isa"),
+        (
+            "macro_rules! f { () => { \"wgmma.fence.sync.aligned;\" } }",
+            "PTX (wgmma.fence.sync.aligned)",
+        ),
+        ("macro_rules! f { ($a:tt) => { concat!(\".reg .b32 \", $a) } }", "PTX (.reg)"),
         ("kernel! { fn correlate_power(p: Power) {} }", "kernel correlate_power has no row"),
     ] {
         let folder = tempfile::tempdir().unwrap();

@@ -401,7 +401,7 @@ parameters! {
 }
 
 kernels! { KERNELS:
-    /// The bin groups of AutocorrelationCUDA: any shape, any number of instants.
+    /// AutocorrelationCUDA's own form, bin groups an instant at a time: any shape, any number of instants.
     BIN_GROUPS: Kernel<BinGroups> =
         Kernel::new("autocorrelate_bin_groups", 32 * BIN_GROUP_ROWS)
             .shared_bytes(BIN_GROUP_BYTES).conflicts(2);

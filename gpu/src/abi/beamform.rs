@@ -325,7 +325,7 @@ mma_beamformers!(declare_mma);
 pub const TILE_SHUFFLE_96X512: Tile = Tile { transposes: true, ..TILE_96X512 };
 
 kernels! { SHUFFLED:
-    /// [`MMA_96X512`] with the transposes of the note, for launches of all dishes, of `ci4` samples.
+    /// The note's own form: [`MMA_96X512`] with its transposes, for launches of all dishes, of `ci4` samples.
     MMA_SHUFFLE_96X512: Kernel<Beamform> =
         beamformer("beamform_mma_shuffle_96x512", TILE_SHUFFLE_96X512, 1);
 }

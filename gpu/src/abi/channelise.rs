@@ -291,7 +291,7 @@ parameters! {
         /// Values from one input to the next.
         pub value_stride: u64,
         /// [`COLUMNS`], [`BINS`]: points between the two, pairs of f32
-        /// `[lot][spectrum][input][point]`.
+        /// `[batch][spectrum][input][point]`.
         pub points: u64,
         /// `K`.
         pub residues: u32,
@@ -317,12 +317,12 @@ parameters! {
         pub gain_stride: u32,
         /// Gains from one input to the next.
         pub gain_pitch: u32,
-        /// Inputs of a lot: [`FUSED_SPECTRA`] consecutive spectra of as many inputs. Lots are numbered with the
+        /// Inputs of a batch: [`FUSED_SPECTRA`] consecutive spectra of as many inputs. Batches are numbered with the
         /// inputs varying fastest.
         pub group: u32,
-        /// [`COLUMNS`], [`BINS`]: the first lot.
-        pub first_lot: u32,
-        /// [`COLUMNS`], [`BINS`]: lots of the launch that have the same spectra; all, or those of one run.
+        /// [`COLUMNS`], [`BINS`]: the first batch.
+        pub first_batch: u32,
+        /// [`COLUMNS`], [`BINS`]: batches of the launch that have the same spectra; all, or those of one run.
         pub wide: u32,
         /// [`BINS`]: spectra of a block, 1 or [`FUSED_SPECTRA`].
         pub together: u32,
@@ -374,7 +374,7 @@ parameters! {
 /// Most points of a transform in one block's shared memory on any GPU from compute capability 8.0 on.
 pub const LEVELS_SIZE: u32 = 12288;
 
-/// Spectra of each input of a lot.
+/// Spectra of each input of a batch.
 pub const FUSED_SPECTRA: u32 = 3;
 /// Threads of a multiprocessor, which its blocks share: of one of them at most.
 pub const FUSED_THREADS: u32 = 512;
@@ -432,18 +432,18 @@ kernels! { KERNELS:
     /// every input.
     LEVELS: Kernel<Channelise> = Kernel::new("channelise_levels", 256).min_blocks(4).conflicts(16);
     /// Spectra of sizes that [`is_fused`], whose passes take several levels each. Launched with
-    /// `FUSED_SPECTRA * group` times [`spectrum_bytes`] of shared memory. Grid: a block for each lot.
+    /// `FUSED_SPECTRA * group` times [`spectrum_bytes`] of shared memory. Grid: a block for each batch.
     FUSED: Kernel<Channelise> = Kernel::new("channelise_fused", FUSED_THREADS).conflicts(2);
     /// [`FUSED`], for the [default filterbank](is_default_pfb).
     FUSED_I8: Kernel<Channelise> = Kernel::new("channelise_fused_i8", FUSED_THREADS).conflicts(2);
     /// Columns of `span` of transforms of any size, to `points`. Launched with `FUSED_SPECTRA * 2` times
-    /// [`spectrum_bytes`] of `span * columns` of shared memory. Grid: for each lot a block for every two
+    /// [`spectrum_bytes`] of `span * columns` of shared memory. Grid: for each batch a block for every two
     /// inputs and every `columns` of the `Z / span` columns, a power of two of them.
     COLUMNS: Kernel<Channelise> = Kernel::new("channelise_columns", FUSED_THREADS).conflicts(2);
     /// [`COLUMNS`], for the [default filterbank](is_default_pfb).
     COLUMNS_I8: Kernel<Channelise> = Kernel::new("channelise_columns_i8", FUSED_THREADS).conflicts(2);
     /// Spectra of those points. Launched with `2 * together * group` times [`spectrum_bytes`] of `Z / span` of
-    /// shared memory. Grid: for each lot a block for every `together` of its spectra and each of `span / 2` pairs
+    /// shared memory. Grid: for each batch a block for every `together` of its spectra and each of `span / 2` pairs
     /// of bins.
     BINS: Kernel<Channelise> = Kernel::new("channelise_bins", FUSED_THREADS).conflicts(2);
 }
@@ -544,7 +544,7 @@ impl Split {
 /// Split of a transform of `size` points, a power of two from 2^13 on.
 ///
 /// Samples of a block's columns lie in pieces of two for each column: many columns go before long ones. Blocks of
-/// bins store pieces of the inputs of a lot.
+/// bins store pieces of the inputs of a batch.
 pub const fn split_of(size: u32) -> Split {
     let (span, columns, blocks) = match size.trailing_zeros() {
         ..=13 => (32, 64, 2),

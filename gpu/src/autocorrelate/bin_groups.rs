@@ -1,4 +1,4 @@
-//! Bin groups in shared memory, an instant at a time (AutocorrelationCUDA).
+//! Bin groups in shared memory, an instant at a time: the form of its paper (AutocorrelationCUDA), kept to compare with.
 //!
 //! Each row has, per group, a delay line of `S` bins, a zero-delay register that gathers the bin in
 //! the making, and `S` sums. At every instant
@@ -68,13 +68,40 @@ impl Groups {
     }
 }
 
-/// The whole of a warp's work.
-///
-/// Long, as the loops over groups and lags share the row's state, which stays in registers and shared memory
-/// throughout.
+/// Addresses of a row's state and counts in device memory.
+#[derive(Clone, Copy)]
+struct Row {
+    /// Sums of products, u64 `[group][lag]`.
+    products: u64,
+    /// Delayed bins, u32 `[group][lag]`, the newest first.
+    cells: u64,
+    /// The zero-delay register of the lane's group.
+    partial: u64,
+    /// Sums of the direct and of the delayed sensor's counts, u64.
+    totals: u64,
+    /// The sensor whose counts are multiplied as they are.
+    direct: u32,
+    /// The sensor whose counts are delayed.
+    delayed: u32,
+}
+
+/// Counts of the two sensors that a lane has fetched.
+struct Counts {
+    /// Count of the direct sensor at the lane's instant of 32.
+    direct: u32,
+    /// Count of the delayed sensor at that instant.
+    delayed: u32,
+    /// Sum of all direct ones.
+    direct_sum: u64,
+    /// Sum of all delayed ones.
+    delayed_sum: u64,
+}
+
+/// The whole of a warp's work: what the header says.
 ///
 /// # Safety
-/// All lanes of the warp call it; as the kernel's.
+/// - All 32 lanes of warp `warp` of a block call it together, once, in a launch that keeps the conditions of [`BinGroups`].
+/// - `row` is below `p.rows` and no other warp's; the block has [`row_bytes`] of dynamic shared memory for each of its rows.
 #[inline(always)]
 unsafe fn advance(p: &BinGroups, warp: u32, row: u64) {
     let shared = dynamic_shared() + warp * row_bytes(p.groups, p.lags) as u32;
@@ -86,124 +113,198 @@ unsafe fn advance(p: &BinGroups, warp: u32, row: u64) {
         lags: p.lags,
         ring: p.lags.next_power_of_two(),
     };
-    let products = p.products + 8 * row * sums as u64;
-    let cells = p.cells + 4 * row * sums as u64;
-    let partial = p.partial + 4 * (row * p.groups as u64 + lane() as u64);
-    let totals = p.totals + 16 * row;
-
-    // SAFETY: the row is this warp's alone; all addresses are within it.
+    let mut addresses = Row {
+        products: p.products + 8 * row * sums as u64,
+        cells: p.cells + 4 * row * sums as u64,
+        partial: p.partial + 4 * (row * p.groups as u64 + lane() as u64),
+        totals: p.totals + 16 * row,
+        direct: 0,
+        delayed: 0,
+    };
+    // SAFETY: the row, in both memories, is this warp's alone; barriers of the warp stand between its steps.
     unsafe {
-        // Load.
+        let mut register = load(p, groups, &addresses);
+        addresses.direct = load_global(p.pairs + 8 * row);
+        addresses.delayed = load_global(p.pairs + 8 * row + 4);
+        let mut counts = Counts { direct: 0, delayed: 0, direct_sum: 0, delayed_sum: 0 };
+        let mut instant = 0;
+        while instant < p.instants {
+            let place = instant % 32;
+            if place == 0 {
+                fetch(p, &addresses, instant, &mut counts);
+            }
+            let now = p.begin + instant as u64;
+            insert(p, groups, now, place, &counts, &mut register);
+            let due = compute(p, groups, now);
+            shift(p, groups, now, due, &mut register);
+            instant += 1;
+        }
+        warp_barrier();
+        store(p, groups, &addresses, register, &counts);
+    }
+}
+
+/// Loads the state to shared memory. Returns the lane's zero-delay register.
+///
+/// # Safety
+/// - All that [`advance`] asks for; `groups` and `row` are its row's.
+#[inline(always)]
+unsafe fn load(p: &BinGroups, groups: Groups, row: &Row) -> u32 {
+    // SAFETY: places of the row's state, each of one lane.
+    unsafe {
         let mut group = 0;
         while group < p.groups {
             let bins = (p.begin >> group) as u32;
             let mut lag = lane();
             while lag < p.lags {
                 let place = (group * p.lags + lag) as u64;
-                store_shared_64(groups.product(group, lag), read_global_64(products + 8 * place));
-                store_shared(groups.delayed(group, bins, lag), read_global(cells + 4 * place));
+                store_shared_64(
+                    groups.product(group, lag),
+                    read_global_64(row.products + 8 * place),
+                );
+                store_shared(groups.delayed(group, bins, lag), read_global(row.cells + 4 * place));
                 lag += 32;
             }
             group += 1;
         }
         // Lane k: the zero-delay register of group k.
-        let mut register = if lane() < p.groups { read_global(partial) } else { 0 };
+        let register = if lane() < p.groups { read_global(row.partial) } else { 0 };
         warp_barrier();
+        register
+    }
+}
 
-        let (direct, delayed) =
-            (load_global(p.pairs + 8 * row), load_global(p.pairs + 8 * row + 4));
-        let (mut direct_sum, mut delayed_sum) = (0u64, 0u64);
-        let mut fetched = [0; 2];
-        let mut instant = 0;
-        while instant < p.instants {
-            let place = instant % 32;
-            if place == 0 {
-                // Lane i fetches the counts of the i-th instant from here.
-                fetched = [0; 2];
-                if instant + lane() < p.instants {
-                    let counts = p.counts + (instant + lane()) as u64 * p.sensors as u64;
-                    fetched = [
-                        load_global_8(counts + direct as u64),
-                        load_global_8(counts + delayed as u64),
-                    ];
-                }
-                direct_sum += fetched[0] as u64;
-                delayed_sum += fetched[1] as u64;
-            }
-            let now = p.begin + instant as u64;
-
-            // Insert.
-            register += shfl(fetched[0], place);
-            if lane() < p.groups {
-                store_shared(groups.register(lane()), register);
-            }
-            if lane() == place {
-                store_shared(groups.delayed(0, now as u32, 0), fetched[1]);
-            }
-            warp_barrier();
-
-            // Compute: group k is due when the last k bits of the instant's number are ones. There are no
-            // more groups than lanes.
-            let ones = (!now as u32).trailing_zeros();
-            let due = if ones + 1 < p.groups { ones + 1 } else { p.groups };
-            let mut group = 0;
-            while group < due {
-                let bin = (now >> group) as u32;
-                let zero_delay = load_shared(groups.register(group)) as u64;
-                let mut lag = lane();
-                while lag < p.lags {
-                    let product = groups.product(group, lag);
-                    let delayed = load_shared(groups.delayed(group, bin, lag)) as u64;
-                    store_shared_64(product, load_shared_64(product) + zero_delay * delayed);
-                    lag += 32;
-                }
-                group += 1;
-            }
-
-            // Shift: lane k moves the line of group k. Until the barrier all lanes do the same, so
-            // that the compiler has no branch to draw it into.
-            let before = if lane() < due { lane().saturating_sub(1) } else { 0 };
-            let bin = (now >> before) as u32;
-            let oldest = load_shared(groups.delayed(before, bin, p.lags - 1))
-                + load_shared(groups.delayed(before, bin, p.lags - 2));
-            warp_barrier();
-            if lane() < due {
-                register = 0;
-                // The newest bin of group 0 is the next count.
-                if lane() > 0 {
-                    let next = ((now >> lane()) as u32).wrapping_add(1);
-                    store_shared(groups.delayed(lane(), next, 0), oldest);
-                }
-            }
-            instant += 1;
+/// Fetches the counts of 32 instants from `instant` on: lane `i` those of the i-th.
+///
+/// # Safety
+/// - All that [`advance`] asks for; `row` is its row's.
+#[inline(always)]
+unsafe fn fetch(p: &BinGroups, row: &Row, instant: u32, counts: &mut Counts) {
+    (counts.direct, counts.delayed) = (0, 0);
+    if instant + lane() < p.instants {
+        let at = p.counts + (instant + lane()) as u64 * p.sensors as u64;
+        // SAFETY: counts of two sensors at an instant that is there.
+        unsafe {
+            counts.direct = load_global_8(at + row.direct as u64);
+            counts.delayed = load_global_8(at + row.delayed as u64);
         }
-        warp_barrier();
+    }
+    counts.direct_sum += counts.direct as u64;
+    counts.delayed_sum += counts.delayed as u64;
+}
 
-        // Store.
-        let end = p.begin + p.instants as u64;
+/// Insert: the counts of instant `now`, which lane `place` has fetched, enter the line of group 0 and every zero-delay
+/// register.
+///
+/// # Safety
+/// - All that [`advance`] asks for; `groups` are its row's. A barrier of the warp follows earlier accesses to them.
+#[inline(always)]
+unsafe fn insert(
+    p: &BinGroups,
+    groups: Groups,
+    now: u64,
+    place: u32,
+    counts: &Counts,
+    register: &mut u32,
+) {
+    *register += shfl(counts.direct, place);
+    // SAFETY: the lane's register, and the newest place of the line, of one lane.
+    unsafe {
+        if lane() < p.groups {
+            store_shared(groups.register(lane()), *register);
+        }
+        if lane() == place {
+            store_shared(groups.delayed(0, now as u32, 0), counts.delayed);
+        }
+    }
+    warp_barrier();
+}
+
+/// Compute: every group whose bin is complete at `now` adds its zero-delay register times its line. Returns their number.
+///
+/// # Safety
+/// - All that [`advance`] asks for; `groups` are its row's. A barrier of the warp follows earlier stores to them.
+#[inline(always)]
+unsafe fn compute(p: &BinGroups, groups: Groups, now: u64) -> u32 {
+    // Group k is due when the last k bits of the instant's number are ones. There are no more groups than lanes.
+    let ones = (!now as u32).trailing_zeros();
+    let due = if ones + 1 < p.groups { ones + 1 } else { p.groups };
+    let mut group = 0;
+    while group < due {
+        let bin = (now >> group) as u32;
+        // SAFETY: a register and bins that are stored, and sums of one lane each.
+        unsafe {
+            let zero_delay = load_shared(groups.register(group)) as u64;
+            let mut lag = lane();
+            while lag < p.lags {
+                let product = groups.product(group, lag);
+                let delayed = load_shared(groups.delayed(group, bin, lag)) as u64;
+                store_shared_64(product, load_shared_64(product) + zero_delay * delayed);
+                lag += 32;
+            }
+        }
+        group += 1;
+    }
+    due
+}
+
+/// Shift: the lines of the `due` groups move one place, lane k that of group k, and their registers are cleared.
+///
+/// # Safety
+/// - All that [`advance`] asks for; `groups` are its row's, behind [`compute`].
+#[inline(always)]
+unsafe fn shift(p: &BinGroups, groups: Groups, now: u64, due: u32, register: &mut u32) {
+    // Until the barrier all lanes do the same, so that the compiler has no branch to draw it into.
+    let before = if lane() < due { lane().saturating_sub(1) } else { 0 };
+    let bin = (now >> before) as u32;
+    // SAFETY: the two oldest bins of a line; behind the barrier the newest place of the next line, of one lane.
+    unsafe {
+        let oldest = load_shared(groups.delayed(before, bin, p.lags - 1))
+            + load_shared(groups.delayed(before, bin, p.lags - 2));
+        warp_barrier();
+        if lane() < due {
+            *register = 0;
+            // The newest bin of group 0 is the next count.
+            if lane() > 0 {
+                let next = ((now >> lane()) as u32).wrapping_add(1);
+                store_shared(groups.delayed(lane(), next, 0), oldest);
+            }
+        }
+    }
+}
+
+/// Stores the state, and adds to the sums of counts.
+///
+/// # Safety
+/// - All that [`advance`] asks for; `groups` and `row` are its row's. A barrier of the warp follows earlier stores to them.
+#[inline(always)]
+unsafe fn store(p: &BinGroups, groups: Groups, row: &Row, register: u32, counts: &Counts) {
+    let end = p.begin + p.instants as u64;
+    // SAFETY: places of the row's state, each of one lane.
+    unsafe {
         let mut group = 0;
         while group < p.groups {
             let bins = (end >> group) as u32;
             let mut lag = lane();
             while lag < p.lags {
                 let place = (group * p.lags + lag) as u64;
-                store_global_64(products + 8 * place, load_shared_64(groups.product(group, lag)));
+                let product = load_shared_64(groups.product(group, lag));
+                store_global_64(row.products + 8 * place, product);
                 // The newest bin of group 0 is yet to come.
                 let known = group > 0 || lag > 0;
                 let cell = if known { load_shared(groups.delayed(group, bins, lag)) } else { 0 };
-                store_global(cells + 4 * place, cell);
+                store_global(row.cells + 4 * place, cell);
                 lag += 32;
             }
             group += 1;
         }
         if lane() < p.groups {
-            store_global(partial, register);
+            store_global(row.partial, register);
         }
-        let direct_sum = warp_sum(direct_sum);
-        let delayed_sum = warp_sum(delayed_sum);
+        let (direct, delayed) = (warp_sum(counts.direct_sum), warp_sum(counts.delayed_sum));
         if lane() == 0 {
-            store_global_64(totals, read_global_64(totals) + direct_sum);
-            store_global_64(totals + 8, read_global_64(totals + 8) + delayed_sum);
+            store_global_64(row.totals, read_global_64(row.totals) + direct);
+            store_global_64(row.totals + 8, read_global_64(row.totals + 8) + delayed);
         }
     }
 }

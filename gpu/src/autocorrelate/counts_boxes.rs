@@ -339,10 +339,11 @@ impl Task<'_> {
 /// Adds the diagonals of a warp's sums of a sensor to the products in memory.
 ///
 /// # Safety
-/// All lanes of the warp call it; `gram` is its own shared memory.
+/// - All 32 lanes of the warp call it together, in a launch that keeps the conditions of [`Counts`].
+/// - `gram` is shared memory of the warp alone; `sensor` is one of the launch's.
 #[inline(always)]
 unsafe fn finish(p: &Counts, sums: &[[u32; 4]; TILES], gram: Gram<TILES>, sensor: u32) {
-    // SAFETY: the caller's promise; the products are added to atomically.
+    // SAFETY: the warp's own tiles; products that are there, which are added to atomically.
     unsafe {
         warp_barrier();
         gram.store(sums);

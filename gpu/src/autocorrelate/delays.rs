@@ -58,7 +58,9 @@ kernel! {
 /// Writes a row of `bytes` bytes, of which the first `there` are `word`'s, the others zero.
 ///
 /// # Safety
-/// All lanes of the warp call it; the row is the warp's own, and `word` gives the words with bytes that are there.
+/// - All 32 lanes of the warp call it together.
+/// - `to` is a multiple of 4, and the row's `bytes` bytes, a multiple of 4, lie in device memory; no other warp writes them.
+/// - `word` may be called for every word that has one of the first `there` bytes.
 #[inline(always)]
 unsafe fn fill(to: u64, bytes: u32, there: u32, word: impl Fn(u32) -> u32) {
     let mut number = lane();
@@ -71,7 +73,7 @@ unsafe fn fill(to: u64, bytes: u32, there: u32, word: impl Fn(u32) -> u32) {
                 value &= (1 << (8 * (there - first))) - 1;
             }
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: an aligned word of the row, this lane's.
         unsafe { store_global(to + first as u64, value) };
         number += 32;
     }

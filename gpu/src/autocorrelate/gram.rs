@@ -27,14 +27,15 @@ impl<const TILES: usize> Gram<TILES> {
     /// Stores a warp's sums.
     ///
     /// # Safety
-    /// All lanes of the warp call it; the memory is the warp's own.
+    /// - All 32 lanes of the warp call it together.
+    /// - The tiles lie in the block's shared memory, at a multiple of 8, and are the warp's alone.
     #[inline(always)]
     pub unsafe fn store(self, sums: &[[u32; 4]; TILES]) {
         for tile in 0..TILES {
             for half in 0..2 {
                 let place = fragment::accumulator(lane(), 2 * half as u32);
                 let pair = [sums[tile][2 * half], sums[tile][2 * half + 1]];
-                // SAFETY: the caller's promise.
+                // SAFETY: a pair of the lane's own places.
                 unsafe { store_shared_2(self.word(tile as u32, place.row, place.column), pair) };
             }
         }
@@ -43,10 +44,11 @@ impl<const TILES: usize> Gram<TILES> {
     /// A sum.
     ///
     /// # Safety
-    /// It was stored, and the warp has met since.
+    /// - The tiles lie in the block's shared memory; `tile` is below `TILES`, `row` and `column` are of a tile.
+    /// - They were [stored](Self::store), and a barrier of the warp stands between that and this call.
     #[inline(always)]
     pub unsafe fn load(self, tile: u32, row: u32, column: u32) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: a word that was stored.
         unsafe { load_shared(self.word(tile, row, column)) }
     }
 }

@@ -22,7 +22,8 @@ impl Bins {
     /// the halo only those of the very first subsegment. Says whether they are behind the halo.
     ///
     /// # Safety
-    /// The bins exist, and no other lane writes them.
+    /// - The bins lie in device memory, [`BINS`] of them at a multiple of 16 bytes.
+    /// - No other lane of the grid writes them.
     #[inline(always)]
     pub unsafe fn write(&self, subsegment: u32, bin: u32, bins: [u32; BINS as usize / 2]) -> bool {
         let begin = subsegment * self.per_subsegment + self.history;
@@ -30,7 +31,7 @@ impl Bins {
         if after >= 0 || (subsegment == 0 && after >= -(self.history as i32)) {
             // A launch's bins are counted in 32 bits.
             let to = self.bins + 2 * (begin as i32 + after) as u32 as u64;
-            // SAFETY: the caller's promise.
+            // SAFETY: 16 aligned bytes that this lane alone writes.
             unsafe { store_global_4(to, bins) };
         }
         after >= 0
@@ -40,7 +41,9 @@ impl Bins {
 /// Adds the sum of all lanes' sums of bins to a sensor's totals, of direct and of delayed counts.
 ///
 /// # Safety
-/// All lanes of the warp call it; the totals are u64 `[sensor][2]`.
+/// - All 32 lanes of the warp call it together.
+/// - `totals` is 8-byte aligned device memory, u64 `[sensor][2]`, and `sensor` is one of its sensors. In this launch it is only
+///   added to.
 #[inline(always)]
 pub unsafe fn add_total(totals: u64, sensor: u32, mut total: u32) {
     total += shfl_xor::<16>(total);
@@ -50,7 +53,7 @@ pub unsafe fn add_total(totals: u64, sensor: u32, mut total: u32) {
     total += shfl_xor::<1>(total);
     if lane() == 0 && total != 0 {
         let totals = totals + 16 * sensor as u64;
-        // SAFETY: the caller's promise.
+        // SAFETY: the sensor's two sums, by one lane.
         unsafe {
             add_global_64(totals, total as u64);
             add_global_64(totals + 8, total as u64);

@@ -99,10 +99,11 @@ impl Level {
     /// Stores four bins from `bin` on: `sums` of their halves that are new.
     ///
     /// # Safety
-    /// They are the thread's; the state is there.
+    /// - The bins are of the level, in the block's shared memory and in `p`'s state of `sensor`; no other thread stores them.
+    /// - The launch keeps the conditions of [`Long`].
     #[inline(always)]
     unsafe fn store(&self, p: &Long, sensor: u64, bin: i32, mut sums: [u32; 4]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: bins of the level and of the state, this thread's.
         unsafe {
             if bin <= self.begun || bin + 4 > self.end {
                 for i in 0..4 {
@@ -125,11 +126,12 @@ impl Level {
     /// Stores four bins of the delay line from `bin` on: `sums` of two before, where the state has none.
     ///
     /// # Safety
-    /// They are the thread's; the state is there.
+    /// - The bins are of the level, in the block's shared memory and in `p`'s state of `sensor`; no other thread stores them.
+    /// - The launch keeps the conditions of [`Long`].
     #[inline(always)]
     unsafe fn store_shifted(&self, p: &Long, sensor: u64, bin: i32, mut sums: [u32; 4]) {
         let newest = self.begun - p.lags as i32;
-        // SAFETY: the caller's promise.
+        // SAFETY: bins of the level and of the state, this thread's.
         unsafe {
             if bin <= newest {
                 let row = self.row(p, sensor) * p.lags as u64;
@@ -149,11 +151,12 @@ impl Level {
 /// zero.
 ///
 /// # Safety
-/// The others are at `address`, counted from bin 0.
+/// - The bins from `from` to `to` lie in device memory at `address`, counted from bin 0, as the parameters say; no thread of
+///   the grid writes them in this launch.
 #[inline(always)]
 unsafe fn add_pairs(p: &Long, address: u64, bin: i32, from: i32, to: i32) -> [u32; 4] {
     let mut sums = [0; 4];
-    // SAFETY: the caller's promise; whole words are read where more bins lie on either side.
+    // SAFETY: bins that are there; whole words are read where more bins lie on either side.
     unsafe {
         if p.narrow != 0 && from < bin && bin + 9 < to {
             let address = address.wrapping_add_signed(2 * bin as i64);
@@ -181,10 +184,10 @@ unsafe fn add_pairs(p: &Long, address: u64, bin: i32, from: i32, to: i32) -> [u3
 /// A bin of the first group.
 ///
 /// # Safety
-/// It is at `address`, counted from bin 0.
+/// - It lies in device memory at `address`, counted from bin 0; no thread of the grid writes it in this launch.
 #[inline(always)]
 unsafe fn load(p: &Long, address: u64, bin: i32) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: a bin that is there, of the size that the parameters say.
     unsafe {
         if p.narrow != 0 {
             load_global_16(address.wrapping_add_signed(2 * bin as i64))
@@ -293,10 +296,10 @@ fn level_of(warp: u32) -> u32 {
 /// Four and four neighbouring words.
 ///
 /// # Safety
-/// They are in shared memory, 16-byte aligned.
+/// - `address` is a multiple of 16, and the words lie in the block's shared memory, stored before a barrier.
 #[inline(always)]
 unsafe fn eight(address: u32) -> [u32; LAGS] {
-    // SAFETY: the caller's promise.
+    // SAFETY: 16 aligned bytes twice, which are there and stored.
     let [[a, b, c, d], [e, f, g, h]] =
         unsafe { [load_shared_4(address), load_shared_4(address + 16)] };
     [a, b, c, d, e, f, g, h]
@@ -305,7 +308,8 @@ unsafe fn eight(address: u32) -> [u32; LAGS] {
 /// Adds the products of the sixteens of bins that are the thread's, from `sixteen` on.
 ///
 /// # Safety
-/// The level is in shared memory.
+/// - The level's bins are in the block's shared memory, stored before a barrier, and nobody stores them before the next.
+/// - `delay` and [`LAGS`] reach no further than the bins before its first.
 #[inline(always)]
 unsafe fn multiply<const NARROW: bool>(
     level: &Level,
@@ -320,7 +324,7 @@ unsafe fn multiply<const NARROW: bool>(
         // The bins that meet the first one, the last lag's first, are behind this one.
         let shifted = level.shifted(bin - delay - LAGS as i32);
         let mut narrow = [0u32; LAGS];
-        // SAFETY: the caller's promise.
+        // SAFETY: bins of the level, of which more are stored on either side than a lag reaches.
         unsafe {
             let mut older = eight(shifted);
             each!(half < 2, of 2 {

@@ -195,7 +195,7 @@ impl Filler<'_> {
     /// The bins of the step at `step`, from the beginning of the halo on.
     ///
     /// # Safety
-    /// The step exists.
+    /// - The launch keeps the conditions of [`Low`], and `step` is one of the segment's.
     #[inline(always)]
     unsafe fn fetch(&self, step: u32) -> [Digits; THREAD_BINS as usize] {
         let p = self.p;
@@ -216,7 +216,7 @@ impl Filler<'_> {
             };
             let at = address + (bin / 8 * QUARTERS_BYTES + bin % 8 * 4 + 2 * 4 * 8 * word) as u64;
             for digit in 0..2 {
-                // SAFETY: the caller's promise.
+                // SAFETY: bins of a step that exists.
                 let [first, second] = unsafe { load_global_2(at + 4 * 8 * digit as u64) };
                 bins[0][digit][i] = first;
                 bins[1][digit][i] = second;
@@ -394,10 +394,11 @@ unsafe fn multiply<const RUN: usize>(
 /// Adds the diagonals of a warp's sums to the products in memory.
 ///
 /// # Safety
-/// All lanes of the warp call it; `gram` is its own shared memory.
+/// - All 32 lanes of the warp call it together, in a launch that keeps the conditions of [`Low`].
+/// - `gram` is shared memory of the warp alone; `sensor` is one of the launch's.
 #[inline(always)]
 unsafe fn finish(p: &Low, role: Role, sums: &[[u32; 4]; TILES], gram: Gram<TILES>, sensor: u32) {
-    // SAFETY: the caller's promise; the products are added to atomically.
+    // SAFETY: the warp's own tiles; products that are there, which are added to atomically.
     unsafe {
         gram.store(sums);
         warp_barrier();

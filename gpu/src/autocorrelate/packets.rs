@@ -108,7 +108,9 @@ impl Group {
 /// The whole of a warp's work.
 ///
 /// # Safety
-/// All lanes of the warp call it; as the kernel's.
+/// - All 32 lanes of warp `warp` of a block call it together, once, in a launch that keeps the conditions of [`BinGroups`].
+/// - `row` is below `p.rows` and no other warp's; the block has [`packet_row_bytes`] of dynamic shared memory for each of
+///   its rows, all of it free.
 #[inline(always)]
 unsafe fn advance(p: &BinGroups, warp: u32, row: u64) {
     let bytes = packet_row_bytes(p.groups, p.lags, p.instants) as u32;
@@ -147,7 +149,7 @@ unsafe fn advance(p: &BinGroups, warp: u32, row: u64) {
 /// Begins to load the delay lines of the groups with new bins.
 ///
 /// # Safety
-/// The conditions of [`advance`] hold.
+/// - All that [`advance`] asks for; the group and the addresses are its row's.
 #[inline(always)]
 unsafe fn load_lines(p: &BinGroups, first: Group, cells: u64) {
     let mut group = first;
@@ -170,7 +172,7 @@ unsafe fn load_lines(p: &BinGroups, first: Group, cells: u64) {
 /// Loads the counts: bins and delayed bins of group 0. Returns the sum of the direct ones.
 ///
 /// # Safety
-/// The conditions of [`advance`] hold.
+/// - All that [`advance`] asks for; the group and the addresses are its row's.
 #[inline(always)]
 unsafe fn load_counts(p: &BinGroups, first: Group, row: u64) -> u32 {
     // SAFETY: the row's sensors, the packet's instants.
@@ -216,7 +218,7 @@ unsafe fn load_counts(p: &BinGroups, first: Group, row: u64) -> u32 {
 /// after the packet, where the group has new bins.
 ///
 /// # Safety
-/// The conditions of [`advance`] hold.
+/// - All that [`advance`] asks for; the group and the addresses are its row's.
 #[inline(always)]
 unsafe fn make_bins(p: &BinGroups, first: Group, register: u32) -> u32 {
     let end = p.begin + p.instants as u64;
@@ -255,7 +257,7 @@ unsafe fn make_bins(p: &BinGroups, first: Group, register: u32) -> u32 {
 /// Adds the products of the groups with new bins to a row's sums.
 ///
 /// # Safety
-/// The conditions of [`advance`] hold.
+/// - All that [`advance`] asks for; the group and the addresses are its row's.
 #[inline(always)]
 unsafe fn multiply(p: &BinGroups, first: Group, products: u64) {
     let line = packet_line(p.lags);
@@ -309,7 +311,7 @@ unsafe fn multiply(p: &BinGroups, first: Group, products: u64) {
 /// Stores the delay lines of the groups with new bins: the newest `S` delayed bins.
 ///
 /// # Safety
-/// The conditions of [`advance`] hold.
+/// - All that [`advance`] asks for; the group and the addresses are its row's.
 #[inline(always)]
 unsafe fn store_lines(p: &BinGroups, first: Group, cells: u64) {
     let mut group = first;

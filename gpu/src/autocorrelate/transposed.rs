@@ -43,7 +43,9 @@ pub fn bins_of_sensor(p: &Counts) -> u64 {
 /// their sum: lanes have the subsegments. `place` says where a word of an instant of the sensor lies.
 ///
 /// # Safety
-/// All lanes of the warp call it; the ring holds the step.
+/// - All 32 lanes of the warp call it together.
+/// - `place` leads to aligned words of shared memory that hold the step, stored before a barrier that the warp waited at.
+/// - The sensor's bins lie in device memory, as the kernel's parameters declare; no other warp writes those of this step.
 #[inline(always)]
 pub unsafe fn keep<const STEP: u32>(
     p: &Counts,
@@ -94,13 +96,14 @@ pub unsafe fn keep<const STEP: u32>(
 /// instants and those of odd ones.
 ///
 /// # Safety
-/// The products are added to atomically.
+/// - `p.products` is 8-byte aligned device memory of the sums of two groups of each sensor; `sensor` and `lag` are theirs.
+/// - In this launch it is only added to, atomically.
 #[inline(always)]
 pub unsafe fn add_products(p: &Counts, sensor: u32, lag: u32, [even, odd]: [u64; 2]) {
     let products = |group: u32, lag: u32, sum: u64| {
         if lag < p.lags {
             let group = sensor as u64 * p.groups as u64 + group as u64;
-            // SAFETY: the caller's promise.
+            // SAFETY: an aligned sum that is there.
             unsafe { add_global_64(p.products + 8 * (group * p.lags as u64 + lag as u64), sum) };
         }
     };

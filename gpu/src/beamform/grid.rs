@@ -146,6 +146,11 @@ impl Worker {
     }
 
     /// Factors, and zeros for the places without a dish.
+    ///
+    /// # Safety
+    /// - All threads of the block call it together, in a launch that keeps the conditions of [`Grid`]; the worker is
+    ///   [`new`](Self::new)'s of the same parameters.
+    /// - The block's shared memory has the room of the parameters, all of it free.
     #[inline(always)]
     unsafe fn prepare(&self, p: &Grid) {
         let words = (self.columns.table_len() + self.rows.table_len()) / 2;
@@ -168,6 +173,12 @@ impl Worker {
     }
 
     /// Weighted samples of a time and polarisation, to their places: two neighbours at a time.
+    ///
+    /// # Safety
+    /// - The threads of the item call it together, in a launch that keeps the conditions of [`Grid`].
+    /// - `step` is below the item's times and `polarisation` below `p.polarisations`.
+    /// - The item's grid is in the block's shared memory, behind [`prepare`](Self::prepare) and a barrier; nobody else uses it
+    ///   before the next.
     #[inline(always)]
     unsafe fn weigh(&self, p: &Grid, step: u32, polarisation: u32) {
         let stream = self.channel as u64 * p.polarisations as u64 + polarisation as u64;
@@ -210,6 +221,10 @@ impl Worker {
     }
 
     /// Rows of the grid to `H`: a row and a tile of `q` at a time.
+    ///
+    /// # Safety
+    /// - The threads of the item call it together. Its grid and the factors were stored before a barrier of the block.
+    /// - Nobody else uses its `H` before the next barrier.
     #[inline(always)]
     unsafe fn rows(&self) {
         let (tiles, groups) = (self.columns.tiles(), self.columns.groups());
@@ -254,6 +269,10 @@ impl Worker {
     }
 
     /// The thread's columns of `H` to beams, whose powers are added.
+    ///
+    /// # Safety
+    /// - The thread [has beams](Self::has_beams). The item's `H` and the factors were stored before a barrier of the block,
+    ///   and nobody stores them before the next.
     #[inline(always)]
     unsafe fn columns(&self, powers: &mut Powers) {
         let tiles = self.rows.tiles();
@@ -312,6 +331,10 @@ impl Worker {
     }
 
     /// Sums that the first block begins with.
+    ///
+    /// # Safety
+    /// - The launch keeps the conditions of [`Grid`], and the item [continues](Self::continues): `p.before` has sums of its
+    ///   beams, which no other thread uses.
     #[inline(always)]
     unsafe fn load(&self, p: &Grid, powers: &mut Powers) {
         let first = self.channel as u64 * self.beams();
@@ -323,6 +346,10 @@ impl Worker {
     }
 
     /// Beams of a complete block, or sums of another.
+    ///
+    /// # Safety
+    /// - The launch keeps the conditions of [`Grid`]; the thread [has beams](Self::has_beams), of an item with times.
+    /// - No other thread of the launch stores them.
     #[inline(always)]
     unsafe fn store(&self, p: &Grid, powers: &Powers) {
         let gain = f32::from_bits(p.gain);
@@ -360,9 +387,12 @@ fn split(words: [u32; 4]) -> [Complex<f32>; 2] {
 }
 
 /// The factors of a tile's groups.
+///
+/// # Safety
+/// - `address` is a multiple of 16, and 32 bytes there lie in the block's shared memory, stored before a barrier.
 #[inline(always)]
 unsafe fn factors_at(address: u32) -> [[f32; 2]; TILE as usize] {
-    // SAFETY: the caller's promise.
+    // SAFETY: 16 aligned bytes twice, which are there and stored.
     let [[a, b], [c, d]] =
         unsafe { [split(load_shared_4(address)), split(load_shared_4(address + 16))] };
     [a, b, c, d]

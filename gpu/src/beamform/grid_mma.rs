@@ -168,9 +168,14 @@ struct Worker<const ROWS: usize, const EIGHTS: usize> {
 }
 
 /// See the module.
+///
+/// # Safety
+/// - All threads of a block call it together, once, in a launch that keeps the conditions of [`GridMma`], of `8 ROWS` rows
+///   and `8 EIGHTS` dishes of a row at most.
+/// - The block's shared memory has the [`Room`] of the parameters, all of it free.
 #[inline(always)]
 unsafe fn beams<const ROWS: usize, const EIGHTS: usize>(p: &GridMma) {
-    // SAFETY: the caller's promise.
+    // SAFETY: a whole block in its own shared memory; barriers stand between copies, rows and products of a stage.
     unsafe {
         let of = Worker::<ROWS, EIGHTS>::new(p);
         let share = |block: u32| (block as u64 * p.items as u64 / long(blocks())) as u32;
@@ -240,6 +245,10 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     }
 
     /// Copies cosines and sines to shared memory, and clears the buffers of `H`, whose padding rows stay zero.
+    ///
+    /// # Safety
+    /// - All threads of the block call it together, in a launch that keeps the conditions of [`GridMma`].
+    /// - Nobody else uses these parts of the room before the next barrier.
     #[inline(always)]
     unsafe fn prepare(&self, p: &GridMma) {
         let first = self.room.twiddles.at(self.base, 0);
@@ -260,6 +269,11 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     }
 
     /// Begins to copy the samples of a step to a stage: a warp for each value of `s`.
+    ///
+    /// # Safety
+    /// - All threads of the block call it together, in a launch that keeps the conditions of [`GridMma`].
+    /// - `step` is one of an item, `stage` below `p.stages`; nobody reads the stage any more, or before a barrier that follows
+    ///   the wait for these copies.
     #[inline(always)]
     unsafe fn copy(&self, p: &GridMma, step: &Step, stage: u32) {
         let zero = if p.encoding == raw::NIBBLES_OFFSET { 0x8888_8888 } else { 0 };
@@ -301,6 +315,11 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     }
 
     /// `H` of the warp's rows, of all columns of the block.
+    ///
+    /// # Safety
+    /// - All 32 lanes of the warp call it together, in a launch that keeps the conditions of [`GridMma`].
+    /// - The stage's samples and the twiddles are complete, and visible to the warp.
+    /// - `buffer` is the address of a buffer of `H`, of which no other warp uses these rows before the next barrier.
     #[inline(always)]
     unsafe fn rows(&self, p: &GridMma, step: &Step, stage: u32, buffer: u32) {
         let samples = self.room.samples.at(self.base, stage) + self.eighth * row_pitch(p.row_bytes);
@@ -359,6 +378,10 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     }
 
     /// Fragments of weighted samples of the dishes of two rows.
+    ///
+    /// # Safety
+    /// - `pairs` are addresses of the lane's pairs of two rows of `p.pairs`: of dishes in a row of samples of `ENCODING`.
+    /// - `samples` is the lane's row of a stage that is complete, and visible to the thread.
     #[inline(always)]
     unsafe fn weigh<const ENCODING: u32>(
         &self,
@@ -395,6 +418,10 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     }
 
     /// Adds the products of the warp's columns of `H`.
+    ///
+    /// # Safety
+    /// - All 32 lanes of the warp call it together.
+    /// - `buffer` is the address of a buffer of `H` that is complete, and visible to the warp.
     #[inline(always)]
     unsafe fn gram(&self, sums: &mut Sums<ROWS>, buffer: u32) {
         let first = self.columns(buffer) + 16 * self.lane;
@@ -427,6 +454,9 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     }
 
     /// Sums that an item begins with.
+    ///
+    /// # Safety
+    /// - The launch keeps the conditions of [`GridMma`]; if `p.continues`, `p.before` has the sums of every lane.
     #[inline(always)]
     unsafe fn begin(&self, p: &GridMma, item: &Item) -> Sums<ROWS> {
         let mut sums = [[[[0; 4]; 2]; ROWS]; COLUMNS];
@@ -447,6 +477,11 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     }
 
     /// Beams of a complete item, or sums of another.
+    ///
+    /// # Safety
+    /// - All 32 lanes of the warp call it together, in a launch that keeps the conditions of [`GridMma`].
+    /// - `sums` are the item's, which no other warp stores; the warp's columns of `buffer` are its own until the next barrier
+    ///   but one.
     #[inline(always)]
     unsafe fn finish(&self, p: &GridMma, item: &Item, sums: &Sums<ROWS>, buffer: u32) {
         if item.number >= p.complete {
@@ -486,6 +521,10 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     }
 
     /// Products `H[m] conj(H[m'])` of the warp's columns to shared memory: `[eights apart][m][m']`.
+    ///
+    /// # Safety
+    /// - `first` is the address of the warp's [columns](Self::columns) of a buffer, which no other lane uses before the next
+    ///   barrier of the warp.
     #[inline(always)]
     unsafe fn spread(&self, sums: &Sums<ROWS>, first: u32) {
         each!(column < COLUMNS, of 4 {
@@ -505,6 +544,10 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     }
 
     /// Sums of the products of rows that are `lane` apart, of each column.
+    ///
+    /// # Safety
+    /// - `first` is the address of the warp's [columns](Self::columns), where the warp has [`spread`](Self::spread) products
+    ///   before its last barrier.
     #[inline(always)]
     unsafe fn lags(&self, first: u32) -> [[f32; 2]; COLUMNS] {
         let mut lags = [[0.0; 2]; COLUMNS];
@@ -530,6 +573,10 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     }
 
     /// Lags of the columns side by side, `[lag][column]`; behind them once more, imaginary parts replaced by real ones.
+    ///
+    /// # Safety
+    /// - `first` is the address of the warp's [columns](Self::columns) of a buffer, which no lane reads before the next barrier
+    ///   of the warp.
     #[inline(always)]
     unsafe fn share(&self, p: &GridMma, lags: &[[f32; 2]; COLUMNS], first: u32) {
         if self.lane >= p.rows {
@@ -547,6 +594,12 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     }
 
     /// Powers of the columns: a lane has `p` and `2M - p`, the first 0 and `M`.
+    ///
+    /// # Safety
+    /// - The launch keeps the conditions of [`GridMma`]; `item` is complete.
+    /// - `first` is the address of the warp's [columns](Self::columns), where it has [`share`](Self::share)d lags before its
+    ///   last barrier.
+    /// - No other warp of the launch stores these beams.
     #[inline(always)]
     unsafe fn powers(&self, p: &GridMma, item: &Item, first: u32) {
         // Unknown to be the lane of before: lanes that have none stay at the same barriers.
@@ -600,10 +653,13 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
 }
 
 /// Stores a power; what rounding left below zero is zero.
+///
+/// # Safety
+/// - The launch keeps the conditions of [`GridMma`]; `index` is that of a beam, which no other thread stores.
 #[inline(always)]
 unsafe fn store_power(p: &GridMma, index: u64, power: f32, gain: f32) {
     let power = if power < 0.0 { 0.0 } else { power } * gain;
-    // SAFETY: the caller's promise.
+    // SAFETY: a beam that this thread alone stores.
     unsafe {
         if p.half != 0 {
             store_global_16(p.beams + 2 * index, halves(0.0, power) as u16);
@@ -614,9 +670,13 @@ unsafe fn store_power(p: &GridMma, index: u64, power: f32, gain: f32) {
 }
 
 /// Two dishes of a value of `s`: their real parts and their imaginary parts as halves, exactly.
+///
+/// # Safety
+/// - `first` and `second` are addresses of samples of `ENCODING`, aligned to their size, in the block's shared memory.
+/// - They were stored before a barrier that this thread waited at, or copied by it and waited for.
 #[inline(always)]
 unsafe fn dishes<const ENCODING: u32>(first: u32, second: u32) -> [u32; 2] {
-    // SAFETY: the caller's promise.
+    // SAFETY: two aligned samples that are there.
     unsafe {
         match ENCODING {
             raw::I8 => {

@@ -829,7 +829,8 @@ macro_rules! beamformers {
 beamform::mma_beamformers!(beamformers);
 
 kernel! {
-    /// [`beamform_mma_96x512`] with the transposes of section 6, which the order of times in [`map`] spares.
+    /// The note's own form: [`beamform_mma_96x512`] with the transposes of its section 6, which the order of times in [`map`]
+    /// spares. Kept to compare with.
     fn beamform_mma_shuffle_96x512(p: Beamform) {
         beamform!(p, Int8, beamform::TILE_SHUFFLE_96X512, false)
     }

@@ -82,7 +82,8 @@ impl Units {
 /// registers; `PENDING`: one less than the parts as delivered; `REGISTERS`: registers of a multiplying thread.
 ///
 /// # Safety
-/// The conditions of the kernels hold.
+/// - All threads of a block call it together, once, in a launch that keeps the conditions of [`Beamform`].
+/// - `tile` is the kernel's, of `STEPS`, `HELD`, `PENDING` and `REGISTERS`; the block has its shared memory, all of it free.
 #[inline(always)]
 unsafe fn beamform<
     const STEPS: usize,
@@ -103,7 +104,7 @@ unsafe fn beamform<
         unsafe { pipeline.init(WARPGROUP, 0, tile.beams / 8) };
     }
     barrier();
-    // SAFETY: the caller's promise.
+    // SAFETY: whole warpgroups, with the tile's own numbers; the barriers are initialised.
     unsafe {
         if pipeline::stages(1, tile.multiplying()) {
             give_registers::<{ WarpgroupTile::UNPACKING_REGISTERS }>();
@@ -145,7 +146,9 @@ beamform::warpgroup_beamformers!(beamformers);
 /// Long, as copying ahead and unpacking share where the thread's bytes are.
 ///
 /// # Safety
-/// The conditions of the kernel hold.
+/// - The first 128 threads of the block call it together, once, in a launch that keeps the conditions of [`Beamform`].
+/// - `tile` is the kernel's, `packed` and `pipeline` are of its plan; `units` is the block's share.
+/// - `PENDING` is the number of packed stages less one.
 #[inline(always)]
 unsafe fn unpack_units<const PENDING: u32>(
     p: &Beamform,
@@ -178,7 +181,8 @@ unsafe fn unpack_units<const PENDING: u32>(
             let mut time = 0;
             while time < opaque(UNIT_TIMES) {
                 let there = start + time < p.times && bytes > 0;
-                // SAFETY: the caller's promise; what is not read has an address in the voltages.
+                // SAFETY: dishes of a time that is there, to the thread's own place; what is not read has an address in
+                // the voltages.
                 unsafe {
                     cp_async_16(
                         to,
@@ -240,7 +244,12 @@ unsafe fn unpack_units<const PENDING: u32>(
 /// A warpgroup: forms 32 beams of the block's units.
 ///
 /// # Safety
-/// The conditions of the kernel hold.
+/// - The 128 threads of a warpgroup behind the first call it together, once, in a launch that keeps the conditions of
+///   [`Beamform`].
+/// - `tile` is the kernel's, of `STEPS` fragments a part and `HELD` parts in registers; `kept` and `pipeline` are of its plan;
+///   `units` is the block's share.
+/// - `GENERAL`, unless the launch adds no passes and stores `ci4`.
+/// - No other block forms these beams of these units.
 #[inline(always)]
 unsafe fn multiply_units<const STEPS: usize, const HELD: usize, const GENERAL: bool>(
     p: &Beamform,
@@ -268,11 +277,11 @@ unsafe fn multiply_units<const STEPS: usize, const HELD: usize, const GENERAL: b
         if fresh {
             let group = (stream * padded_beams + warp_beam) / 8;
             for part in 0..HELD {
-                // SAFETY: the caller's promise.
+                // SAFETY: eight beams of the warp, and dishes of the tile, which the weights are padded to.
                 weights[part] = unsafe { load_weights(p, group, part as u32 * tile.part) };
             }
             if tile.held < tile.parts() {
-                // SAFETY: the caller's promise; this warpgroup's part of the shared memory.
+                // SAFETY: the whole warpgroup, and its part of the shared memory.
                 unsafe { keep_weights(p, group, tile, kept, pipeline.base) };
             }
             fresh = false;
@@ -324,7 +333,7 @@ unsafe fn multiply_units<const STEPS: usize, const HELD: usize, const GENERAL: b
         let beam = units.group * beams + thread / 32 * 8 + thread % 32 / 4;
         let row = (stream * padded_beams + beam) as u64;
         let time = unit * UNIT_TIMES + 16 * (thread % 4);
-        // SAFETY: the caller's promise.
+        // SAFETY: four words of a beam, which beams are padded to.
         let beam_words = unsafe { load_global_4(p.beams + 16 * row) };
         let sample_row = beam as u64 * p.streams as u64 + stream as u64;
         let mut words = [0; 4];
@@ -333,7 +342,7 @@ unsafe fn multiply_units<const STEPS: usize, const HELD: usize, const GENERAL: b
             if GENERAL {
                 let time = time + 4 * word as u32;
                 let first = row * (units.each * UNIT_TIMES) as u64 + time as u64;
-                // SAFETY: the caller's promise: these four sums, and samples, are this lane's.
+                // SAFETY: these four sums, and samples, are this lane's alone.
                 unsafe {
                     add_passes::<Int32>(&mut quad, 4, p.partial + 8 * first, p.pass);
                     if p.pass & pass::KEEP == 0 && beam < p.beam_count {
@@ -347,14 +356,14 @@ unsafe fn multiply_units<const STEPS: usize, const HELD: usize, const GENERAL: b
             }
         }
         if !GENERAL && beam < p.beam_count {
-            // SAFETY: the caller's promise: no other lane has these times of this beam.
+            // SAFETY: no other lane has these times of this beam.
             unsafe { store::<4>(p.samples + sample_row * p.sample_pitch, time, p.times, &words) };
         }
 
         unit += 1;
         left -= 1;
         if unit == units.each || left == 0 {
-            // SAFETY: the caller's promise.
+            // SAFETY: a counter of a stream that is there, by all lanes of the warp.
             unsafe { add_clipped(p, stream, &mut clipped, |_| beam) };
             (stream, unit, fresh) = (stream + 1, 0, true);
         }
@@ -367,13 +376,16 @@ trait Weights {
     /// [`PANEL_DISHES`]: one fragment after the other, and nothing waits between.
     ///
     /// # Safety
-    /// The whole warpgroup calls it; the panels are complete and visible to `wgmma`.
+    /// - All 128 threads of the warpgroup call it together, with the same `b`.
+    /// - `b` is the [`descriptor`] of 128 columns in panels in the block's shared memory, at a multiple of 1024 bytes.
+    /// - The panels are complete, and visible to `wgmma`: the thread has waited for the stage's barrier. Nobody writes them
+    ///   before the call returns.
     unsafe fn multiply(&self, b: u64) -> [u32; 64];
 
     /// Adds those sums.
     ///
     /// # Safety
-    /// The conditions of [`multiply`](Self::multiply) hold.
+    /// - All that [`multiply`](Self::multiply) asks for.
     unsafe fn add(&self, sums: &mut [u32; 64], b: u64);
 }
 
@@ -397,25 +409,27 @@ macro_rules! multiply {
             #[inline(always)]
             unsafe fn multiply(&self, b: u64) -> [u32; 64] {
                 let mut sums = [0; 64];
-                // SAFETY: the caller's promise. The first product overwrites the sums.
-                unsafe { multiply!(@scope out self sums b "setp.ne.u32 first, 0, 0;" $done) };
+                // SAFETY: a whole warpgroup on panels that are there and visible. The first product overwrites the sums.
+                unsafe { multiply!(@scope out self sums b setp_ne $done) };
                 sums
             }
 
             #[inline(always)]
             unsafe fn add(&self, sums: &mut [u32; 64], b: u64) {
-                // SAFETY: the caller's promise.
-                unsafe { multiply!(@scope inout self sums b "setp.eq.u32 first, 0, 0;" $done) };
+                // SAFETY: a whole warpgroup on panels that are there and visible.
+                unsafe { multiply!(@scope inout self sums b setp_eq $done) };
             }
         }
     };
-    (@scope $direction:ident $self:ident $sums:ident $b:ident $first:literal
+    // `$compare` of zero and zero: whether the first product adds to the sums.
+    (@scope $direction:ident $self:ident $sums:ident $b:ident $compare:ident
         [$(($number:tt $columns:ident $w0:tt $w1:tt $w2:tt $w3:tt))*]) => {
         asm_scope! {
             $direction $sums: (0, 128);
             [
-                ".reg .pred first, more; .reg .b64 b;",
-                $first, "setp.eq.u32 more, 0, 0;",
+                registers!(pred first more; b64 b),
+                instruction!($compare "first", 0, 0),
+                instruction!(setp_eq "more", 0, 0),
                 wgmma_fence!(),
                 $(multiply!(@fragment $number, $columns, $w0 $w1 $w2 $w3),)*
                 wgmma_commit!(),
@@ -443,7 +457,7 @@ macro_rules! multiply {
     };
     (@product $columns:ident, $accumulate:literal, $a:tt $b:tt $c:tt $d:tt) => {
         concat!(
-            "add.s64 b, {b}, {", stringify!($columns), "};",
+            instruction!(add_64 "b", {b}, {$columns}),
             wgmma!(s8, (0, 128), operands $a $b $c $d, "b", $accumulate),
         )
     };
@@ -463,22 +477,22 @@ multiply! {
 macro_rules! add_parts {
     ($($name:ident: $dishes:literal, [$($number:literal $rows:ident $columns:ident),*];)*) => {$(
         /// # Safety
-        /// The conditions of [`Weights::multiply`] hold.
+        /// - All that [`Weights::multiply`] asks for, of the columns and of the 64 rows that `a` describes.
         #[inline(always)]
         unsafe fn $name(sums: &mut [u32; 64], a: u64, b: u64) {
             const FRAGMENTS: &[u32] = &[$($number),*];
             const { assert!($dishes == FRAGMENTS.len() as u32 * WarpgroupTile::FRAGMENT_DISHES) };
-            // SAFETY: the caller's promise.
+            // SAFETY: a whole warpgroup on panels that are there and visible; the text waits for its products.
             unsafe {
                 asm_scope! {
                     inout sums: (0, 128);
                     [
-                        ".reg .pred more; .reg .b64 a; .reg .b64 b;",
-                        "setp.eq.u32 more, 0, 0;",
+                        registers!(pred more; b64 a b),
+                        instruction!(setp_eq "more", 0, 0),
                         wgmma_fence!(),
                         $(
-                            concat!("add.s64 a, {a}, {", stringify!($rows), "};"),
-                            concat!("add.s64 b, {b}, {", stringify!($columns), "};"),
+                            instruction!(add_64 "a", {a}, {$rows}),
+                            instruction!(add_64 "b", {b}, {$columns}),
                             wgmma!(s8, (0, 128), panel "a", "b", "more"),
                         )*
                         wgmma_commit!(),
@@ -512,7 +526,8 @@ add_parts! {
 /// Fragment `step` of a warp's eight beams, `group` of them in the order of [`map::warpgroup_weight`].
 ///
 /// # Safety
-/// The weights are readable.
+/// - The launch keeps the conditions of [`Beamform`]: `p.weights` has whole chunks of all beams, padded.
+/// - `group` is below an eighth of the padded beams of all streams, and `step` that of a chunk of the weights.
 #[inline(always)]
 unsafe fn load_fragment(p: &Beamform, group: u32, step: u32) -> [u32; 4] {
     const WARP_BYTES: u32 = CHUNK_BYTES * 8 / ROW_BEAMS;
@@ -520,14 +535,14 @@ unsafe fn load_fragment(p: &Beamform, group: u32, step: u32) -> [u32; 4] {
         + (group / 2) as u64 * p.weight_chunks as u64 * CHUNK_BYTES as u64
         + (group % 2 * WARP_BYTES + 16 * lane()) as u64;
     let offset = step / map::STEPS * CHUNK_BYTES + step % map::STEPS * 512;
-    // SAFETY: the caller's promise.
+    // SAFETY: 16 aligned bytes of a chunk.
     unsafe { load_global_4(address + offset as u64) }
 }
 
 /// The fragments of a part of the dishes, from `dish` on.
 ///
 /// # Safety
-/// The conditions of [`load_fragment`] hold.
+/// - All that [`load_fragment`] asks for, of `STEPS` steps from that of `dish`, a multiple of 32, on.
 #[inline(always)]
 unsafe fn load_weights<const STEPS: usize>(
     p: &Beamform,
@@ -536,7 +551,7 @@ unsafe fn load_weights<const STEPS: usize>(
 ) -> [[u32; 4]; STEPS] {
     let mut weights = [[0; 4]; STEPS];
     for step in 0..STEPS {
-        // SAFETY: the caller's promise.
+        // SAFETY: a step of the part.
         weights[step] = unsafe { load_fragment(p, group, dish / 32 + step as u32) };
     }
     weights
@@ -545,7 +560,10 @@ unsafe fn load_weights<const STEPS: usize>(
 /// Brings a warpgroup's weights that are not in registers to its part of the shared memory, as panels.
 ///
 /// # Safety
-/// The conditions of [`load_fragment`] hold; the whole warpgroup calls it, and nobody else uses its part.
+/// - All 128 threads of the warpgroup call it together.
+/// - All that [`load_fragment`] asks for, of all steps of the parts that are not held.
+/// - `kept` has those parts in the block's shared memory, from a multiple of 1024 bytes on; nobody else uses the
+///   warpgroup's.
 #[inline(always)]
 unsafe fn keep_weights(p: &Beamform, group: u32, tile: WarpgroupTile, kept: Region, base: u32) {
     let thread = opaque(thread() - WARPGROUP);
@@ -557,14 +575,14 @@ unsafe fn keep_weights(p: &Beamform, group: u32, tile: WarpgroupTile, kept: Regi
     let steps = tile.part / 32;
     let mut step = 0;
     while step < opaque(parts * steps) {
-        // SAFETY: the caller's promise.
+        // SAFETY: a step of a part that is not held.
         let words = unsafe { load_fragment(p, group, tile.held * steps + step) };
         let panel = to + step / 4 * WarpgroupTile::ROWS * PANEL_DISHES;
         for word in 0..4 {
             let place = fragment::a(lane(), word, 0);
             let row = thread % WARPGROUP / 32 * 16 + place.row;
             let byte = step % 4 * 32 + place.column;
-            // SAFETY: the caller's promise.
+            // SAFETY: a word of the warpgroup's panels, this lane's.
             unsafe {
                 store_shared(
                     panel + panel::offset(row, byte / COPY_DISHES) + byte % COPY_DISHES,

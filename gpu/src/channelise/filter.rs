@@ -6,7 +6,8 @@
 use crate::{
     abi::channelise::{Channelise, FUSED_SPECTRA, MISSING, Place, Real, raw},
     channelise::{
-        pass::{Shared, divide, store_point, store_points},
+        AnyFilterbank, Filterbank,
+        pass::{SharedBuffer, divide, store_point, store_points},
         sample::{self, CODES_2, CODES_4},
         value,
     },
@@ -29,7 +30,7 @@ pub struct Filter {
     /// The first spectrum.
     pub spectrum: u32,
     /// Shared memory for the points.
-    pub room: Shared,
+    pub buffer: SharedBuffer,
     /// The first point.
     pub first: u32,
     /// Points next to each other, as a power of two, 1 at least.
@@ -45,29 +46,33 @@ impl Filter {
         self.first + (index & ((1 << self.shift) - 1)) + (index >> self.shift) * self.pitch
     }
 
-    /// The FIR, of all rows: row `j * group + i` is spectrum `j` of input `i`. `KNOWN`: whether samples are those
-    /// that [`is_default_pfb`](crate::abi::channelise::is_default_pfb) says. `RESIDUES`: all residues where they are known
-    /// too, or 0.
+    /// The FIR, of all rows: row `j * group + i` is spectrum `j` of input `i`.
     ///
     /// # Safety
-    /// The parameters are as declared; the block has room for the rows.
+    /// - All threads of the block call it together, in a launch that keeps the conditions of [`Channelise`]; `p` is a
+    ///   filterbank of `F`.
+    /// - The buffer has [`FUSED_SPECTRA`] rows of each of `group` inputs in the block's shared memory, which nobody else
+    ///   uses before the next barrier.
+    /// - `spectrum` is below `p.count` and `input` below `p.inputs`; points of the rows are points of the transform.
     #[inline(always)]
-    pub unsafe fn filter<const KNOWN: bool, const RESIDUES: u32>(&self, p: &Channelise) {
-        // SAFETY: the parameters are as declared.
+    pub unsafe fn filter<F: Filterbank>(&self, p: &Channelise) {
+        // SAFETY: as asked for; taps, encoding and residues are those of the parameters.
         unsafe {
             let regular = self.regular(p);
             let whole = self.spectra(p) == FUSED_SPECTRA && p.places == 0;
             match (regular, p.tap_count, p.encoding) {
-                (true, 8, raw::I8) if KNOWN && RESIDUES > 0 && whole => {
-                    self.filter_whole::<8, { raw::I8 }, RESIDUES>(p)
+                (true, 8, raw::I8) if F::IS_DEFAULT && F::RESIDUES > 0 && whole => {
+                    self.filter_whole::<8, { raw::I8 }, F>(p)
                 }
-                (true, 8, raw::I8) if KNOWN => self.filter_whole::<8, { raw::I8 }, 0>(p),
-                (true, 8, raw::I16) => self.filter_whole::<8, { raw::I16 }, 0>(p),
-                (true, 8, CODES_2) => self.filter_whole::<8, CODES_2, 0>(p),
-                (true, 8, CODES_4) => self.filter_whole::<8, CODES_4, 0>(p),
-                (true, 8, _) => self.filter_whole::<8, ANY, 0>(p),
-                (true, 4, raw::I8) => self.filter_whole::<4, { raw::I8 }, 0>(p),
-                (true, 4, _) => self.filter_whole::<4, ANY, 0>(p),
+                (true, 8, raw::I8) if F::IS_DEFAULT => {
+                    self.filter_whole::<8, { raw::I8 }, AnyFilterbank>(p)
+                }
+                (true, 8, raw::I16) => self.filter_whole::<8, { raw::I16 }, AnyFilterbank>(p),
+                (true, 8, CODES_2) => self.filter_whole::<8, CODES_2, AnyFilterbank>(p),
+                (true, 8, CODES_4) => self.filter_whole::<8, CODES_4, AnyFilterbank>(p),
+                (true, 8, _) => self.filter_whole::<8, ANY, AnyFilterbank>(p),
+                (true, 4, raw::I8) => self.filter_whole::<4, { raw::I8 }, AnyFilterbank>(p),
+                (true, 4, _) => self.filter_whole::<4, ANY, AnyFilterbank>(p),
                 _ => self.filter_any(p),
             }
         }
@@ -82,6 +87,9 @@ impl Filter {
 
     /// Whether all samples are real ones next to each other, and all spectra of the block begin `K` after the one
     /// before, where [`sample::load_four`] takes four.
+    ///
+    /// # Safety
+    /// - The launch keeps the conditions of [`Channelise`]; `spectrum` is below `p.count` and `input` below `p.inputs`.
     #[inline(always)]
     unsafe fn regular(&self, p: &Channelise) -> bool {
         let mut regular = sample::takes_four(p.samples, p.encoding)
@@ -120,6 +128,9 @@ impl Filter {
     }
 
     /// The first sample of an input of the group, of samples next to each other.
+    ///
+    /// # Safety
+    /// - The launch keeps the conditions of [`Channelise`]; `spectrum` is below `p.count` and `input` below `p.inputs`.
     #[inline(always)]
     unsafe fn sample(&self, p: &Channelise, index: u32) -> u64 {
         let input = self.input(p, index);
@@ -129,6 +140,10 @@ impl Filter {
     }
 
     /// Leaves the sums of four residues of an input.
+    ///
+    /// # Safety
+    /// - The buffer has the rows of `input`, below `group`, and points `2 * quad` and the next of them; no other thread uses
+    ///   these points before the next barrier.
     #[inline(always)]
     unsafe fn add<const TAPS: usize, const ENCODING: u32>(
         &self,
@@ -142,13 +157,16 @@ impl Filter {
         each!(spectrum < SPECTRA, of 4 {
             let row = spectrum as u32 * self.group + input;
             let [a, b, c, d] = sums[spectrum];
-            // SAFETY: points of the block's.
-            unsafe { store_points(self.room.address(row, 2 * quad), [[a, b], [c, d]]) };
+            // SAFETY: an even point of a row and the next, this thread's.
+            unsafe { store_points(self.buffer.address(row, 2 * quad), [[a, b], [c, d]]) };
         });
     }
 
     /// The sample of the input after `input` that `first` is of it; after the last of all, or of those of a group with
-    /// places of their own, `first` again.
+    /// places of their own, `first` again. `F` of known residues has no places.
+    ///
+    /// # Safety
+    /// - The launch keeps the conditions of [`Channelise`]; `spectrum` is below `p.count` and `self.input` below `p.inputs`.
     #[inline(always)]
     unsafe fn next(
         &self,
@@ -162,7 +180,7 @@ impl Filter {
             if input + 1 == self.group {
                 return first;
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: the first sample of an input that is there.
             unsafe { self.sample(p, input + 1) + residue as u64 }
         } else {
             first + if self.input + input + 1 < p.inputs { p.input_stride } else { 0 }
@@ -170,20 +188,25 @@ impl Filter {
     }
 
     /// The FIR of four residues at a time: a thread loads their taps once for all inputs, and each sample once.
-    /// `ENCODING`: one of [`raw`]. `RESIDUES`: all residues, or 0 if any; with as many spectra as a block has.
+    /// `ENCODING`: one of [`raw`], or [`ANY`].
+    ///
+    /// # Safety
+    /// - All that [`filter`](Self::filter) asks for.
+    /// - [`regular`](Self::regular) is true; `TAPS` and, but for [`ANY`], `ENCODING` are those of the parameters.
+    /// - If `F` knows the residues, the block has [`FUSED_SPECTRA`] spectra, and `p.places` is 0.
     #[inline(always)]
-    unsafe fn filter_whole<const TAPS: usize, const ENCODING: u32, const RESIDUES: u32>(
+    unsafe fn filter_whole<const TAPS: usize, const ENCODING: u32, F: Filterbank>(
         &self,
         p: &Channelise,
     ) {
-        let residues = if RESIDUES > 0 { RESIDUES } else { p.residues };
-        // Spectra that are not there are made of samples that are.
-        let most = if RESIDUES > 0 { u32::MAX } else { TAPS as u32 + self.spectra(p) - 2 };
+        let residues = if F::RESIDUES > 0 { F::RESIDUES } else { p.residues };
+        // Spectra past the last are made of samples of the last.
+        let most = if F::RESIDUES > 0 { u32::MAX } else { TAPS as u32 + self.spectra(p) - 2 };
         let mut quad = thread();
-        while quad < self.room.size / 2 {
+        while quad < self.buffer.size / 2 {
             let residue = 2 * self.point(2 * quad);
             let mut taps = [[0.0_f32; 4]; TAPS];
-            // SAFETY: taps of residues.
+            // SAFETY: taps of four residues, all below the filterbank's.
             unsafe {
                 let from = p.taps + (4 * residue) as u64;
                 each!(tap < TAPS, of 8 {
@@ -207,10 +230,10 @@ impl Filter {
                 } else {
                     let mut words = words_of::<TAPS, ENCODING>(p, first, residues, most);
                     while input < self.group {
-                        first = self.next(p, first, input, residue, RESIDUES > 0);
+                        first = self.next(p, first, input, residue, F::RESIDUES > 0);
                         let second = words_of::<TAPS, ENCODING>(p, first, residues, most);
                         self.add::<TAPS, ENCODING>(p, &words, &taps, input, quad);
-                        first = self.next(p, first, input + 1, residue, RESIDUES > 0);
+                        first = self.next(p, first, input + 1, residue, F::RESIDUES > 0);
                         words = words_of::<TAPS, ENCODING>(p, first, residues, most);
                         self.add::<TAPS, ENCODING>(p, &second, &taps, input + 1, quad);
                         input += 2;
@@ -222,6 +245,9 @@ impl Filter {
     }
 
     /// The FIR of any samples, a spectrum of an input at a time.
+    ///
+    /// # Safety
+    /// - All that [`filter`](Self::filter) asks for.
     #[inline(always)]
     unsafe fn filter_any(&self, p: &Channelise) {
         let mut row = 0;
@@ -237,14 +263,14 @@ impl Filter {
             };
             let turn = sample::turn(p, spectrum);
             let mut item = thread();
-            while item < self.room.size {
+            while item < self.buffer.size {
                 let mut value = [0.0; 2];
-                // SAFETY: a point of the block's.
+                // SAFETY: a point of a row, this thread's; the input and the spectrum exist where it has a place.
                 unsafe {
                     if place.first != MISSING {
                         value = sample::point(p, input, turn, &place, self.point(item));
                     }
-                    store_point(self.room.address(row, item), value);
+                    store_point(self.buffer.address(row, item), value);
                 }
                 item += threads();
             }
@@ -253,8 +279,12 @@ impl Filter {
     }
 }
 
-/// Four samples of each block of `residues` that the spectra of a lot have, from `first` on; of blocks after `most`
+/// Four samples of each block of `residues` that the spectra of a batch have, from `first` on; of blocks after `most`
 /// those of that one.
+///
+/// # Safety
+/// - [`Filter::regular`] is true for the samples, and `first` is that of an input, of a spectrum and of four residues.
+/// - All blocks up to `most`, or up to the last of `TAPS` and [`FUSED_SPECTRA`], are samples of the launch.
 #[inline(always)]
 unsafe fn words_of<const TAPS: usize, const ENCODING: u32>(
     p: &Channelise,
@@ -268,7 +298,7 @@ unsafe fn words_of<const TAPS: usize, const ENCODING: u32>(
     each!(block < TAPS + SPECTRA - 1, {
         let there = if (block as u32) < most { block as u32 } else { most };
         let index = first + (there * residues) as u64;
-        // SAFETY: the caller's promise.
+        // SAFETY: four samples of a block up to `most`, from a multiple of four on.
         words[block] = unsafe { sample::load_four(p.samples, index, encoding) };
     });
     words

@@ -21,10 +21,12 @@ use crate::{
         untangle,
     },
     channelise::{
+        load_twiddle,
         pass::{
-            LAST, Share, Shared, butterflies, divide, load_point, load_points, roots, store_points,
+            LAST_RADIX, SharedBuffer, ThreadButterflies, butterflies, divide, load_point,
+            load_points, store_points, twiddles,
         },
-        root, value,
+        value,
     },
     isa::common::{add_global_64, barrier, opaque, prmt, round, store_global_16, thread, threads},
     tile::divisor,
@@ -52,52 +54,92 @@ pub trait Bins: Copy {
     /// Mirror pair `item` of columns of `span`; there are half as many pairs as bins.
     fn mirror_pair(self, p: &Channelise, span: u32, item: u32) -> MirrorPair;
 
-    /// Bin `item`, its row and its point.
-    fn bin(self, p: &Channelise, item: u32) -> (u32, u32, u32);
+    /// Bin `item`, and where it is.
+    fn bin(self, p: &Channelise, item: u32) -> BinPlace;
 }
 
-/// The bins of a spectrum of some inputs.
+/// Place of a bin in shared memory.
 #[derive(Clone, Copy)]
-pub struct Finish<B> {
+pub struct BinPlace {
+    /// The bin.
+    pub bin: u32,
+    /// Its row, of the first input.
+    pub row: u32,
+    /// Its point of the row.
+    pub point: u32,
+}
+
+/// Gains of an input.
+trait Gains {
+    /// Whether all its channels have the same.
+    const SAME: bool;
+}
+
+/// One gain for all channels of an input.
+struct GainOfInput;
+
+impl Gains for GainOfInput {
+    const SAME: bool = true;
+}
+
+/// A gain for each channel of an input.
+struct GainsOfChannels;
+
+impl Gains for GainsOfChannels {
+    const SAME: bool = false;
+}
+
+/// The last stage of some inputs: from bins in shared memory to values of spectra.
+#[derive(Clone, Copy)]
+pub struct OutputStage<B> {
     /// The first input.
     pub input: u32,
     /// The spectrum.
     pub spectrum: u32,
     /// Shared memory of the rows, from row 0 on.
-    pub room: Shared,
+    pub buffer: SharedBuffer,
     /// Bins that they hold.
     pub bins: B,
 }
 
-impl<B: Bins> Finish<B> {
+impl<B: Bins> OutputStage<B> {
     /// Makes all spectra from this to the one `spectra` later, whose rows are `group` on each: of real samples by
     /// a pass of `radix`, of complex ones of what is whole.
     ///
     /// # Safety
-    /// Parameters are as declared; the block has the rows, and no other block stores these bins.
+    /// - All threads of the block call it together, with the same arguments, in a launch that keeps the conditions of
+    ///   [`Channelise`].
+    /// - The buffer's rows, `p.group` inputs of each of `spectra` spectra, are the block's and hold its bins before the
+    ///   last pass; inputs beyond the last have rows too. `spectra` is at least 1, and all spectra are below `p.count`.
+    /// - `radix` is 4 or [`LAST_RADIX`] for real samples.
+    /// - No other block stores these bins of these inputs and spectra.
     #[inline(always)]
-    pub unsafe fn finish(self, p: &Channelise, radix: u32, spectra: u32) {
-        // SAFETY: the caller's promise.
+    pub unsafe fn store(self, p: &Channelise, radix: u32, spectra: u32) {
+        // SAFETY: as asked for; barriers stand between the passes.
         unsafe {
             if p.complex == 0 {
-                if radix == LAST && self.packed(p, spectra) {
+                if radix == LAST_RADIX && self.store_int8(p, spectra) {
                     return;
                 }
                 barrier();
-                if radix == LAST {
-                    self.kept::<8>(p, spectra);
+                if radix == LAST_RADIX {
+                    self.untangle_in_place::<8>(p, spectra);
                 } else {
-                    self.kept::<4>(p, spectra);
+                    self.untangle_in_place::<4>(p, spectra);
                 }
             }
             barrier();
-            self.any(p, spectra);
+            self.store_any(p, spectra);
         }
     }
 
-    /// The last pass of most real samples, whose int8 leave from registers. Says whether it did.
+    /// The last pass of most real samples, whose int8 leave from registers. Returns whether it was made: not for other
+    /// spectra.
+    ///
+    /// # Safety
+    /// - All that [`store`](Self::store) asks for, of real samples and [`LAST_RADIX`].
     #[inline(always)]
-    unsafe fn packed(self, p: &Channelise, spectra: u32) -> bool {
+    unsafe fn store_int8(self, p: &Channelise, spectra: u32) -> bool {
         // Offsets in a spectrum have 32 bits.
         let near = p.spectrum_stride < 1 << 30;
         let plain = p.inverted == 0
@@ -105,24 +147,28 @@ impl<B: Bins> Finish<B> {
             && p.places == 0
             && p.value_stride == 1
             && near;
-        // SAFETY: the caller's promise.
+        // SAFETY: as asked for; the gains are those of the parameters.
         unsafe {
             match (plain, p.gain_stride) {
                 (false, _) => return false,
-                (_, 0) => self.packed_of::<true>(p, spectra),
-                _ => self.packed_of::<false>(p, spectra),
+                (_, 0) => self.store_int8_of::<GainOfInput>(p, spectra),
+                _ => self.store_int8_of::<GainsOfChannels>(p, spectra),
             }
         }
         true
     }
 
-    /// See [`packed`](Self::packed): `FLAT` if each input has one gain for all channels.
+    /// [`store_int8`](Self::store_int8) by gains of a kind.
     ///
     /// Lanes of a warp are eight items, if there are as many, of the inputs side by side, whose samples are stored
     /// together; a thread makes the same item of all spectra.
+    ///
+    /// # Safety
+    /// - All that [`store`](Self::store) asks for, of real samples and [`LAST_RADIX`].
+    /// - [`Gains::SAME`] if, and only if, `p.gain_stride` is 0.
     #[inline(always)]
-    unsafe fn packed_of<const FLAT: bool>(self, p: &Channelise, spectra: u32) {
-        let items = self.bins.count() / (2 * LAST);
+    unsafe fn store_int8_of<G: Gains>(self, p: &Channelise, spectra: u32) {
+        let items = self.bins.count() / (2 * LAST_RADIX);
         // Items next to each other: their points lie in all banks of shared memory.
         let low = items.trailing_zeros().min(3);
         let place = |task: u32| {
@@ -135,12 +181,12 @@ impl<B: Bins> Finish<B> {
             let (item, mut input) = place(task);
             // On their way while the block waits.
             let item = if item < items { item } else { 0 };
-            let mut made = Pair::new(p, self.room, self.bins, item);
+            let mut made = MirrorButterflies::new(p, self.buffer, self.bins, item);
             barrier();
             while task < items * p.group {
                 if self.input + input < p.inputs {
-                    let flat = value::gain(p, self.input + input, 0);
-                    let gain = if FLAT { Some(flat) } else { None };
+                    let first = value::gain(p, self.input + input, 0);
+                    let gain = if G::SAME { Some(first) } else { None };
                     let mut later = 0;
                     while later < spectra {
                         let spectrum = self.spectrum + later;
@@ -153,7 +199,7 @@ impl<B: Bins> Finish<B> {
                 if task < items * p.group {
                     let item;
                     (item, input) = place(task);
-                    made = Pair::new(p, self.room, self.bins, item);
+                    made = MirrorButterflies::new(p, self.buffer, self.bins, item);
                 }
             }
         }
@@ -170,36 +216,46 @@ impl<B: Bins> Finish<B> {
     /// A thread has one item of one input. The int8 take the place of the first spectrum's points.
     ///
     /// # Safety
-    /// See [`finish`](Self::finish). The block has as many threads as there are tasks.
+    /// - All threads of all blocks of the cluster call it together, in a launch that keeps the conditions of [`Channelise`];
+    ///   each block has its own inputs of the same spectra.
+    /// - All that [`store`](Self::store) asks for, of real samples and [`LAST_RADIX`].
+    /// - Spectra are int8, `value_stride` 1, `spectrum_stride` below 2^30, without places and not inverted; `spectra` and
+    ///   those of a channel begin at multiples of 16 bytes; all of the cluster's [`CLUSTER_INPUTS`] inputs exist.
+    /// - The block has as many threads as there are tasks: `p.size / 16` for each of its inputs.
     #[cfg(not(corrust_target = "sm_80"))]
     #[inline(always)]
-    pub unsafe fn gathered(self, p: &Channelise, spectra: u32) {
-        // SAFETY: the caller's promise.
+    pub unsafe fn store_in_cluster(self, p: &Channelise, spectra: u32) {
+        // SAFETY: as asked for; the gains are those of the parameters.
         unsafe {
             if p.gain_stride == 0 {
-                self.gathered_of::<true>(p, spectra);
+                self.store_in_cluster_of::<GainOfInput>(p, spectra);
             } else {
-                self.gathered_of::<false>(p, spectra);
+                self.store_in_cluster_of::<GainsOfChannels>(p, spectra);
             }
         }
     }
 
-    /// See [`gathered`](Self::gathered).
+    /// [`store_in_cluster`](Self::store_in_cluster) by gains of a kind.
+    ///
+    /// # Safety
+    /// - All that [`store_in_cluster`](Self::store_in_cluster) asks for.
+    /// - [`Gains::SAME`] if, and only if, `p.gain_stride` is 0.
     #[cfg(not(corrust_target = "sm_80"))]
     #[inline(always)]
-    unsafe fn gathered_of<const FLAT: bool>(self, p: &Channelise, spectra: u32) {
+    unsafe fn store_in_cluster_of<G: Gains>(self, p: &Channelise, spectra: u32) {
         let [high, input] = divide(thread() >> 3, p.group);
         let item = (high << 3) + (thread() & 7);
         let piece = 2 * p.group;
         // Eight bytes stay empty after 16 channels: items of a warp lie in different banks.
         let offset = |channel: u32| channel * piece + channel / 16 * 8;
-        let stage = |later: u32| self.room.address(0, 0) + later * offset(p.size);
+        let stage = |later: u32| self.buffer.address(0, 0) + later * offset(p.size);
         // SAFETY: tasks of the block's, channels that no other thread stores.
         unsafe {
-            let pair = Pair::<{ LAST as usize }>::new(p, self.room, self.bins, item);
+            let pair =
+                MirrorButterflies::<{ LAST_RADIX as usize }>::new(p, self.buffer, self.bins, item);
             barrier();
-            let flat = value::gain(p, self.input + input, 0);
-            let gain = if FLAT { Some(flat) } else { None };
+            let first = value::gain(p, self.input + input, 0);
+            let gain = if G::SAME { Some(first) } else { None };
             let mut later = 0;
             while later < spectra {
                 let row = later * p.group + input;
@@ -213,14 +269,14 @@ impl<B: Bins> Finish<B> {
                     let (bin, mirrored) = (pair.bins[side], pair.bins[1 - side]);
                     let low = to + offset(bin);
                     let high = to + offset(p.size) - mirrored * piece - mirrored.div_ceil(16) * 8;
-                    each!(index < LAST as usize, of 8 {
-                        let (even, odd) = (index as u32, LAST - 1 - index as u32);
+                    each!(index < LAST_RADIX as usize, of 8 {
+                        let (even, odd) = (index as u32, LAST_RADIX - 1 - index as u32);
                         let at = if even.is_multiple_of(2) {
-                            low + bin_at(even, LAST) * offset(pair.span)
+                            low + bin_at(even, LAST_RADIX) * offset(pair.span)
                         } else if odd == 0 && mirrored == 0 {
                             to + offset(p.size / 2)
                         } else {
-                            high - bin_at(odd, LAST) * offset(pair.span)
+                            high - bin_at(odd, LAST_RADIX) * offset(pair.span)
                         };
                         store_shared_16(at, samples[side][index] as u16);
                     });
@@ -269,29 +325,37 @@ impl<B: Bins> Finish<B> {
         }
     }
 
-    /// The last pass of real samples: leaves channels in the places of their bins.
+    /// The last pass of real samples, of radix `R`: leaves channels in the places of their bins.
+    ///
+    /// # Safety
+    /// - All that [`store`](Self::store) asks for, of real samples and radix `R`; a barrier of the block follows the stores of
+    ///   the bins.
     #[inline(always)]
-    unsafe fn kept<const R: usize>(self, p: &Channelise, spectra: u32) {
+    unsafe fn untangle_in_place<const R: usize>(self, p: &Channelise, spectra: u32) {
         let items = self.bins.count() / (2 * R as u32);
-        let share = Share::new(items);
-        let mut item = share.item;
+        let mine = ThreadButterflies::of(items);
+        let mut item = mine.first;
         while item < items {
-            // SAFETY: bins of the block's, each of one thread.
+            // SAFETY: a mirror pair of the block's, in rows that this thread alone takes.
             unsafe {
-                let pair = Pair::<R>::new(p, self.room, self.bins, item);
-                let mut row = share.team;
+                let pair = MirrorButterflies::<R>::new(p, self.buffer, self.bins, item);
+                let mut row = mine.first_row;
                 while row < spectra * p.group {
-                    pair.keep(row, pair.channels(row));
-                    row += share.teams;
+                    pair.put_back(row, pair.channels(row));
+                    row += mine.row_step;
                 }
             }
-            item += share.step;
+            item += mine.step;
         }
     }
 
-    /// Any spectra, a value at a time.
+    /// Stores any spectra, a value at a time.
+    ///
+    /// # Safety
+    /// - All that [`store`](Self::store) asks for. The buffer holds channels of real samples, bins of complex ones; a barrier of
+    ///   the block follows their stores.
     #[inline(always)]
-    unsafe fn any(self, p: &Channelise, spectra: u32) {
+    unsafe fn store_any(self, p: &Channelise, spectra: u32) {
         let inputs = if p.inputs - self.input < p.group { p.inputs - self.input } else { p.group };
         let items = self.bins.count();
         let mut index = 0;
@@ -305,9 +369,9 @@ impl<B: Bins> Finish<B> {
                 let place = value::place(p, input, spectrum);
                 let mut item = thread();
                 while item < items {
-                    let (k, row, point) = self.bins.bin(p, item);
-                    let bin = load_point(self.room.address(from + row, point));
-                    clipped += value::store(p, input, spectrum, k, &place, bin) as u64;
+                    let BinPlace { bin, row, point } = self.bins.bin(p, item);
+                    let value = load_point(self.buffer.address(from + row, point));
+                    clipped += value::store(p, input, spectrum, bin, &place, value) as u64;
                     item += threads();
                 }
                 if clipped != 0 {
@@ -319,43 +383,48 @@ impl<B: Bins> Finish<B> {
     }
 }
 
-/// The points of a mirror pair, and the factors that multiply them.
-struct Pair<const R: usize> {
+/// The two butterflies of a mirror pair: their points, and the factors that multiply them.
+struct MirrorButterflies<const R: usize> {
     /// Their bins, of columns of `span`.
     bins: [u32; 2],
     span: u32,
     /// Offsets of the points in row 0.
     places: [u32; 2],
-    room: Shared,
-    /// Roots of unity of the butterflies.
-    roots: [[Complex<f32>; R]; 2],
+    buffer: SharedBuffer,
+    /// Twiddles of the butterflies.
+    twiddles: [[Complex<f32>; R]; 2],
     /// Factors that untangle the lower half of the bins, which are at even positions.
     untangling: [[Complex<f32>; R]; 2],
 }
 
-impl<const R: usize> Pair<R> {
+impl<const R: usize> MirrorButterflies<R> {
+    /// Pair `item` of the block's bins.
+    ///
+    /// # Safety
+    /// - The launch keeps the conditions of [`Channelise`]: `p.table` has the twiddles of all spans up to `p.size`.
+    /// - `item` is below the bins' count divided by `2 R`.
     #[inline(always)]
-    unsafe fn new(p: &Channelise, room: Shared, bins: impl Bins, item: u32) -> Self {
+    unsafe fn new(p: &Channelise, buffer: SharedBuffer, bins: impl Bins, item: u32) -> Self {
         let span = p.size / divisor(R as u32);
         let mirrored = bins.mirror_pair(p, span, item);
         let place =
-            |side: usize| room.address(mirrored.rows[side], mirrored.places[side] * R as u32);
+            |side: usize| buffer.address(mirrored.rows[side], mirrored.places[side] * R as u32);
         let mut pair = Self {
             bins: mirrored.bins,
             span,
             places: [place(0), place(1)],
-            room,
-            roots: [[[0.0; 2]; R]; 2],
+            buffer,
+            twiddles: [[[0.0; 2]; R]; 2],
             untangling: [[[0.0; 2]; R]; 2],
         };
         // SAFETY: positions of the span's.
         unsafe {
             for side in 0..2 {
                 let position = mirrored.positions[side];
-                pair.roots[side] = roots(p, span, position);
+                pair.twiddles[side] = twiddles(p, span, position);
                 for even in 0..R / 2 {
                     let at = position * R as u32 + 2 * even as u32;
-                    pair.untangling[side][even] = root(p, p.size, at);
+                    pair.untangling[side][even] = load_twiddle(p, p.size, at);
                 }
             }
         }
@@ -364,18 +433,22 @@ impl<const R: usize> Pair<R> {
 
     /// Whether the two mirror themselves.
     #[inline(always)]
-    fn own(&self) -> bool {
+    fn mirror_themselves(&self) -> bool {
         self.bins[0] == 0
     }
 
     /// Address of the points of a side of the input whose rows begin at `row`.
     #[inline(always)]
     fn address(&self, row: u32, side: usize) -> u32 {
-        self.places[side] + row * spectrum_bytes(self.room.size)
+        self.places[side] + row * spectrum_bytes(self.buffer.size)
     }
 
     /// The channels of an input: `[side][i]`, `i` even, belongs to a bin below `Z / 2`, `[1 - side][R - 1 - i]` to its
     /// mirror bin.
+    ///
+    /// # Safety
+    /// - The buffer has `row`, and the rows of the pair from there on, whose points were stored before a barrier of the
+    ///   block; no other thread stores these of them before the next.
     #[inline(always)]
     unsafe fn channels(&self, row: u32) -> [[Complex<f32>; R]; 2] {
         let mut bins = [[[0.0_f32; 2]; R]; 2];
@@ -386,9 +459,9 @@ impl<const R: usize> Pair<R> {
                 let points = unsafe { load_points(address + 16 * two as u32) };
                 [bins[side][2 * two], bins[side][2 * two + 1]] = points;
             });
-            butterflies(&mut bins[side], &self.roots[side]);
+            butterflies(&mut bins[side], &self.twiddles[side]);
         });
-        if self.own() {
+        if self.mirror_themselves() {
             let (first, middle) = (bins[0][0], bins[0][1]);
             let mut channels = self.untangled(pair_up(bins));
             let w = self.untangling[0][0];
@@ -414,23 +487,30 @@ impl<const R: usize> Pair<R> {
         bins
     }
 
-    /// Leaves channels where their bins were.
+    /// Stores channels where their bins were.
+    ///
+    /// # Safety
+    /// - The buffer has `row`, and the rows of the pair from there on; between two barriers of the block, no other thread
+    ///   loads or stores these points of them.
     #[inline(always)]
-    unsafe fn keep(&self, row: u32, channels: [[Complex<f32>; R]; 2]) {
-        // SAFETY: the caller's promise.
+    unsafe fn put_back(&self, row: u32, channels: [[Complex<f32>; R]; 2]) {
+        // SAFETY: the points of the pair, this thread's.
         unsafe {
             // Not one of two arrays, which would lie in memory.
-            if self.own() {
-                self.leave(row, put_apart(channels));
+            if self.mirror_themselves() {
+                self.store_points(row, put_apart(channels));
             } else {
-                self.leave(row, channels);
+                self.store_points(row, channels);
             }
         }
     }
 
-    /// Stores two columns.
+    /// Stores the points of the two butterflies.
+    ///
+    /// # Safety
+    /// - All that [`put_back`](Self::put_back) asks for.
     #[inline(always)]
-    unsafe fn leave(&self, row: u32, channels: [[Complex<f32>; R]; 2]) {
+    unsafe fn store_points(&self, row: u32, channels: [[Complex<f32>; R]; 2]) {
         each!(side < 2, of 2 {
             let address = self.address(row, side);
             each!(two < R / 2, of 4 {
@@ -442,31 +522,36 @@ impl<const R: usize> Pair<R> {
     }
 }
 
-impl Pair<{ LAST as usize }> {
-    /// The channels of an input as int8, re below im, in 16 bits each.
+impl MirrorButterflies<{ LAST_RADIX as usize }> {
+    /// The channels of an input as int8, re below im, in 16 bits each. Counts those that are clipped.
+    ///
+    /// # Safety
+    /// - All that [`channels`](Self::channels) asks for.
+    /// - The launch keeps the conditions of [`Channelise`], `input` is below `p.inputs`, and `gain_of_all` is the
+    ///   gain of its channels, if `p.gain_stride` is 0.
     #[inline(always)]
     unsafe fn samples(
         &self,
         p: &Channelise,
         input: u32,
         row: u32,
-        flat: Option<Complex<f32>>,
-    ) -> [[u32; LAST as usize]; 2] {
-        let mut samples = [[0; LAST as usize]; 2];
+        gain_of_all: Option<Complex<f32>>,
+    ) -> [[u32; LAST_RADIX as usize]; 2] {
+        let mut samples = [[0; LAST_RADIX as usize]; 2];
         // SAFETY: a row of the block's.
         unsafe {
             let channels = self.channels(row);
             let value = |side: usize, index: usize| {
-                let gain = match flat {
+                let gain = match gain_of_all {
                     Some(gain) => gain,
-                    // Made where it is used: sixteen would fill the registers.
+                    // Loaded where it is used: sixteen would fill the registers.
                     None => value::gain(p, input, opaque(self.channel(p, side, index))),
                 };
                 multiply(channels[side][index], gain)
             };
             let mut outside = 0;
             each!(side < 2, of 2 {
-                each!(index < LAST as usize, of 8 {
+                each!(index < LAST_RADIX as usize, of 8 {
                     let whole = whole(value(side, index));
                     outside = most(outside, whole);
                     samples[side][index] = prmt::<0x0040>(whole[0], whole[1]);
@@ -475,7 +560,7 @@ impl Pair<{ LAST as usize }> {
             if outside > MOST {
                 let mut clipped = 0;
                 each!(side < 2, of 2 {
-                    each!(index < LAST as usize, of 8 {
+                    each!(index < LAST_RADIX as usize, of 8 {
                         let whole = value(side, index).map(round);
                         let clamped = whole.map(|part| part.clamp(-127, 127));
                         clipped += (clamped != whole) as u64;
@@ -491,20 +576,25 @@ impl Pair<{ LAST as usize }> {
     /// The channel that [`channels`](Self::channels) has at `[side][index]`.
     #[inline(always)]
     fn channel(&self, p: &Channelise, side: usize, index: usize) -> u32 {
-        let low =
-            |side: usize, index: usize| self.bins[side] + self.span * bin_at(index as u32, LAST);
+        let low = |side: usize, index: usize| {
+            self.bins[side] + self.span * bin_at(index as u32, LAST_RADIX)
+        };
         if index.is_multiple_of(2) {
             low(side, index)
         } else {
-            let low = low(1 - side, LAST as usize - 1 - index);
+            let low = low(1 - side, LAST_RADIX as usize - 1 - index);
             // Bin 0 is at position 0.
-            let own = index == LAST as usize - 1 && low == 0;
-            if own { p.size / 2 } else { p.size - low }
+            let middle = index == LAST_RADIX as usize - 1 && low == 0;
+            if middle { p.size / 2 } else { p.size - low }
         }
     }
 
-    /// Stores a spectrum of an input, which is in `row`, as int8; `flat`: its gain, if it is the same for all
-    /// channels.
+    /// Stores a spectrum of an input, which is in `row`, as int8.
+    ///
+    /// # Safety
+    /// - All that [`samples`](Self::samples) asks for.
+    /// - `spectrum` is below `p.count`; spectra are int8, `value_stride` 1, `spectrum_stride` below 2^30, and no other thread
+    ///   of the launch stores these channels of this input and spectrum.
     #[inline(always)]
     unsafe fn store(
         &self,
@@ -512,15 +602,15 @@ impl Pair<{ LAST as usize }> {
         spectrum: u32,
         input: u32,
         row: u32,
-        flat: Option<Complex<f32>>,
+        gain_of_all: Option<Complex<f32>>,
     ) {
         // SAFETY: a row of the block's, channels of this thread's.
         unsafe {
-            let samples = self.samples(p, input, row, flat);
+            let samples = self.samples(p, input, row, gain_of_all);
             let pitch = 2 * p.channel_stride as u32;
             let spectra = p.spectra + 2 * (spectrum as u64 * p.spectrum_stride + input as u64);
             each!(side < 2, of 2 {
-                each!(index < LAST as usize, of 8 {
+                each!(index < LAST_RADIX as usize, of 8 {
                     let at = self.channel(p, side, index) * pitch;
                     store_global_16(spectra + at as u64, samples[side][index] as u16);
                 });

@@ -13,10 +13,13 @@ use crate::{
         Channelise, FUSED_SPECTRA, bin_at, cluster_group, fused_channelisers, position_of,
     },
     channelise::{
+        AnyFilterbank, DefaultFilterbank, Filterbank,
         filter::Filter,
-        finish::{Bins, Finish, MirrorPair},
+        finish::{BinPlace, Bins, MirrorPair, OutputStage},
         known,
-        pass::{LAST, Merge, Shared, divide, first, first_radix, next_radix, pass, power},
+        pass::{
+            LAST_RADIX, Merge, SharedBuffer, divide, first, first_radix, next_radix, pass, power,
+        },
     },
     isa::common::{barrier, block},
 };
@@ -25,15 +28,15 @@ use crate::{
 kernel! {
     /// A group of inputs, a run of spectra.
     fn channelise_fused(p: Channelise) {
-        fused::<false, 0>(&p, false)
+        fused::<AnyFilterbank>(&p, Store::Block)
     }
 }
 
 #[cfg(not(corrust_target = "sm_90a"))]
 kernel! {
-    /// A group of inputs, a run of spectra, of known samples.
+    /// A group of inputs, a run of spectra, of the default filterbank.
     fn channelise_fused_i8(p: Channelise) {
-        fused::<true, 0>(&known(p, p.residues), false)
+        fused::<DefaultFilterbank<0>>(&known(p, p.residues), Store::Block)
     }
 }
 
@@ -44,7 +47,7 @@ macro_rules! of_known {
         kernel! {
             /// A group of inputs, a run of spectra.
             fn $fused_name(p: Channelise) {
-                fused::<true, $residues>(&known(p, $residues), false)
+                fused::<DefaultFilterbank<$residues>>(&known(p, $residues), Store::Block)
             }
         }
 
@@ -53,7 +56,8 @@ macro_rules! of_known {
             /// A group of inputs, a run of spectra, of which the blocks of a cluster store a part each.
             fn $cluster_name(p: Channelise) {
                 let group = cluster_group($residues);
-                fused::<true, $residues>(&Channelise { group, ..known(p, $residues) }, true)
+                let p = Channelise { group, ..known(p, $residues) };
+                fused::<DefaultFilterbank<$residues>>(&p, Store::Cluster)
             }
         }
     )*};
@@ -61,48 +65,65 @@ macro_rules! of_known {
 
 fused_channelisers!(of_known);
 
-/// A group of inputs, a run of spectra. `KNOWN`, `RESIDUES`: see [`Filter::filter`].
+/// Who stores the spectra together.
+#[derive(Clone, Copy, PartialEq)]
+enum Store {
+    /// A block those of its inputs.
+    #[cfg_attr(corrust_target = "sm_90a", expect(dead_code))]
+    Block,
+    /// The blocks of a cluster those of all their inputs, a part of the channels each.
+    #[cfg_attr(corrust_target = "sm_80", expect(dead_code))]
+    Cluster,
+}
+
+/// A group of inputs, a run of spectra.
+///
+/// # Safety
+/// - All threads of a block call it together, once, in a launch that keeps the conditions of [`Channelise`] and
+///   [`FUSED`](crate::abi::channelise::FUSED), of a filterbank of `F`; the block's shared memory is free.
+/// - With [`Store::Cluster`], all that [`OutputStage::store_in_cluster`] asks for beside.
 #[inline(always)]
-unsafe fn fused<const KNOWN: bool, const RESIDUES: u32>(p: &Channelise, cluster: bool) {
+unsafe fn fused<F: Filterbank>(p: &Channelise, store: Store) {
     let [groups, _] = divide(p.inputs + p.group - 1, p.group);
     let [run, group] = divide(block(), groups);
     let (input, spectrum) = (group * p.group, run * FUSED_SPECTRA);
-    let room = Shared { size: p.size };
+    let buffer = SharedBuffer { size: p.size };
     // All points, as one run.
-    let filter = Filter { input, group: p.group, spectrum, room, first: 0, shift: 31, pitch: 0 };
-    // SAFETY: the parameters are as declared, the block has the rows.
+    let filter = Filter { input, group: p.group, spectrum, buffer, first: 0, shift: 31, pitch: 0 };
+    // SAFETY: the block's shared memory has the rows, which barriers hand from pass to pass; no other block has these
+    // inputs and spectra.
     unsafe {
-        filter.filter::<KNOWN, RESIDUES>(p);
+        filter.filter::<F>(p);
         barrier();
         let rows = FUSED_SPECTRA * p.group;
         let mut span = first_radix(p.size);
-        first(span, room, rows);
+        first(span, buffer, rows);
         // Real samples' last pass untangles them.
-        let last = if p.complex != 0 { 1 } else { LAST };
+        let last = if p.complex != 0 { 1 } else { LAST_RADIX };
         let mut left = power(p.size, span);
         while left > last {
-            let radix = if left > LAST { next_radix(left) } else { left };
+            let radix = if left > LAST_RADIX { next_radix(left) } else { left };
             let merge = Merge { size: p.size, rows, row: 0, span, part: 0, parts: 1, wait: true };
-            pass(p, radix, merge, room, room);
+            pass(p, radix, merge, buffer, buffer);
             span *= radix;
             left = power(left, radix);
         }
         let count = p.count - spectrum;
         let spectra = if count < FUSED_SPECTRA { count } else { FUSED_SPECTRA };
-        let finish = Finish { input, spectrum, room, bins: Whole(p.size) };
+        let output = OutputStage { input, spectrum, buffer, bins: AllBins(p.size) };
         #[cfg(not(corrust_target = "sm_80"))]
-        if cluster {
-            return finish.gathered(p, spectra);
+        if store == Store::Cluster {
+            return output.store_in_cluster(p, spectra);
         }
-        finish.finish(p, left, spectra);
+        output.store(p, left, spectra);
     }
 }
 
 /// All bins of a transform.
 #[derive(Clone, Copy)]
-struct Whole(u32);
+struct AllBins(u32);
 
-impl Bins for Whole {
+impl Bins for AllBins {
     #[inline(always)]
     fn count(self) -> u32 {
         self.0
@@ -119,7 +140,7 @@ impl Bins for Whole {
     }
 
     #[inline(always)]
-    fn bin(self, p: &Channelise, item: u32) -> (u32, u32, u32) {
-        (bin_at(item, p.size), 0, item)
+    fn bin(self, p: &Channelise, item: u32) -> BinPlace {
+        BinPlace { bin: bin_at(item, p.size), row: 0, point: item }
     }
 }

@@ -55,7 +55,11 @@ impl Source<'_> {
         (from + bit / 8, bit as u32 % 8)
     }
 
-    /// The word of the row that begins at a bit; zero where there is no sample.
+    /// The word of the row that begins at a bit; zero past the last sample.
+    ///
+    /// # Safety
+    /// - The launch keeps the conditions of [`Keep`], and `input` is below its inputs.
+    /// - `begin` is a multiple of 32, and of a bit of the row.
     #[inline(always)]
     unsafe fn word(&self, begin: u64) -> u32 {
         let Self { p, shift, .. } = *self;

@@ -7,7 +7,7 @@ use crate::{
     abi::channelise::{
         Channelise, Complex, MISSING, Place, bin_at, merge, position_of, triple, untangle,
     },
-    channelise::{root, sample, value},
+    channelise::{load_twiddle, sample, value},
     isa::common::{
         add_global_64, barrier, block, blocks, dynamic_shared, load_shared_2, store_shared_2,
         thread, threads,
@@ -34,26 +34,38 @@ kernel! {
 }
 
 /// Point `index` of the transform.
+///
+/// # Safety
+/// - `index` is below the size of the transform in the block's shared memory.
+/// - The point was stored before a barrier of the block, and no other thread stores it before the next.
 #[inline(always)]
 unsafe fn load(index: u32) -> Complex<f32> {
-    // SAFETY: the index is below the transform's size.
+    // SAFETY: 8 aligned bytes that are there and stored, by the conditions above.
     unsafe { load_shared_2(dynamic_shared() + 8 * index).map(f32::from_bits) }
 }
 
-/// See [`load`].
+/// Stores point `index` of the transform.
+///
+/// # Safety
+/// - `index` is below the size of the transform in the block's shared memory.
+/// - Between two barriers of the block, no other thread loads or stores the point.
 #[inline(always)]
 unsafe fn store(index: u32, point: Complex<f32>) {
-    // SAFETY: the index is below the transform's size.
+    // SAFETY: 8 aligned bytes that are there, and this thread's, by the conditions above.
     unsafe { store_shared_2(dynamic_shared() + 8 * index, point.map(f32::to_bits)) }
 }
 
 /// The FIR.
+///
+/// # Safety
+/// - All threads of the block call it together, in a launch that keeps the conditions of [`Channelise`].
+/// - `input` is below `p.inputs`, `spectrum` below `p.count`, and `place` is theirs.
 #[inline(always)]
 unsafe fn filter(p: &Channelise, input: u32, spectrum: u32, place: &Place) {
     let turn = sample::turn(p, spectrum);
     let mut index = thread();
     while index < p.size {
-        // SAFETY: the index is below the size; the parameters are as declared.
+        // SAFETY: a point of the transform, this thread's, of a spectrum that is not missing.
         unsafe {
             let missing = place.first == MISSING;
             let zero = [0.0; 2];
@@ -65,6 +77,10 @@ unsafe fn filter(p: &Channelise, input: u32, spectrum: u32, place: &Place) {
 }
 
 /// All levels, in place.
+///
+/// # Safety
+/// - All threads of the block call it together, behind a barrier that follows the stores of the samples, in a launch
+///   that keeps the conditions of [`Channelise`].
 #[inline(always)]
 unsafe fn transform(p: &Channelise) {
     let mut span = 1;
@@ -73,7 +89,7 @@ unsafe fn transform(p: &Channelise) {
         let mut column = thread();
         while column < third {
             let places = [column, column + third, column + 2 * third];
-            // SAFETY: all are below the size.
+            // SAFETY: three points below the size, which this thread alone takes.
             unsafe {
                 let bins = triple(places.map(|place| load(place)));
                 store(places[0], bins[0]);
@@ -93,9 +109,9 @@ unsafe fn transform(p: &Channelise) {
             let (position, column) = (index / divisor(columns), index % divisor(columns));
             let k = bin_at(position, span);
             let low = column + 2 * position * columns;
-            // SAFETY: all are below the size, as is the entry of the table's.
+            // SAFETY: two points below the size, which this thread alone takes; a position below the span.
             unsafe {
-                let w = root(p, span, position);
+                let w = load_twiddle(p, span, position);
                 let [a, b] = merge(load(low), load(low + columns), span, k, w);
                 store(low, a);
                 store(low + columns, b);
@@ -108,6 +124,11 @@ unsafe fn transform(p: &Channelise) {
 }
 
 /// Untangles real samples, and stores.
+///
+/// # Safety
+/// - All threads of the block call it together, behind a barrier that follows the stores of the bins, in a launch that
+///   keeps the conditions of [`Channelise`].
+/// - `input` is below `p.inputs`, `spectrum` below `p.count`, and `place` is theirs; no other block stores this spectrum.
 #[inline(always)]
 unsafe fn finish(p: &Channelise, input: u32, spectrum: u32, place: &Place) {
     let mut clipped = 0;
@@ -124,7 +145,7 @@ unsafe fn finish(p: &Channelise, input: u32, spectrum: u32, place: &Place) {
             while k <= p.size / 2 {
                 let mirror = if k == 0 { 0 } else { p.size - k };
                 let [bin, other] = [k, mirror].map(|bin| load(position_of(bin, p.size)));
-                let w = root(p, p.size, position_of(k, p.size));
+                let w = load_twiddle(p, p.size, position_of(k, p.size));
                 let [low, high] = untangle(bin, other, w);
                 clipped += value::store(p, input, spectrum, k, place, low) as u64;
                 if k != 0 && 2 * k != p.size {

@@ -65,6 +65,30 @@ impl Real for f32 {
     }
 }
 
+/// What the compiler knows of a filterbank.
+pub trait Filterbank {
+    /// Whether it is the [default one](crate::abi::channelise::is_default_pfb).
+    const IS_DEFAULT: bool;
+    /// Number of residues, or 0 where only the launch knows it.
+    const RESIDUES: u32;
+}
+
+/// Any filterbank: the launch says all.
+pub struct AnyFilterbank;
+
+impl Filterbank for AnyFilterbank {
+    const IS_DEFAULT: bool = false;
+    const RESIDUES: u32 = 0;
+}
+
+/// The [default filterbank](crate::abi::channelise::is_default_pfb) of `RESIDUES` residues, or, if that is 0, of any number.
+pub struct DefaultFilterbank<const RESIDUES: u32>;
+
+impl<const RESIDUES: u32> Filterbank for DefaultFilterbank<RESIDUES> {
+    const IS_DEFAULT: bool = true;
+    const RESIDUES: u32 = RESIDUES;
+}
+
 /// The same parameters, of which the compiler knows what [`is_default_pfb`](crate::abi::channelise::is_default_pfb) says.
 #[inline(always)]
 const fn known(p: Channelise, residues: u32) -> Channelise {
@@ -85,10 +109,11 @@ const fn known(p: Channelise, residues: u32) -> Channelise {
 /// are untangled.
 ///
 /// # Safety
-/// The position is below the span, which is one of the table's.
+/// - `p.table` has the twiddles of `span`, in device memory, written before the launch.
+/// - `position` is below `span`.
 #[inline(always)]
-unsafe fn root(p: &Channelise, span: u32, position: u32) -> Complex<f32> {
-    // SAFETY: the caller's promise.
+unsafe fn load_twiddle(p: &Channelise, span: u32, position: u32) -> Complex<f32> {
+    // SAFETY: 8 aligned bytes of the table, by the conditions above.
     unsafe { load_global_2(p.table + (8 * (span + position)) as u64).map(f32::from_bits) }
 }
 

@@ -8,7 +8,7 @@ use crate::{
         Channelise, Complex, Real, bin_at, butterfly, merge, point_offset, spectrum_bytes, triple,
         unit,
     },
-    channelise::root,
+    channelise::load_twiddle,
     isa::common::{
         barrier, dynamic_shared, load_global_2, load_shared_2, load_shared_4, opaque,
         store_global_2, store_shared_2, store_shared_4, thread, threads,
@@ -16,8 +16,8 @@ use crate::{
     tile::divisor,
 };
 
-/// Memory that holds the points of rows.
-pub trait Room: Copy {
+/// Memory that holds the points of transforms, in rows.
+pub trait Buffer: Copy {
     /// Position of the first point of a butterfly.
     type Start: Copy;
 
@@ -27,24 +27,27 @@ pub trait Room: Copy {
     /// The point `step` after the butterfly's first.
     ///
     /// # Safety
-    /// It is one of the room's, and no other thread stores it.
+    /// - `start` is [`start`](Self::start) of a row that the buffer has, and the point lies in the row.
+    /// - It was stored before this launch or before a barrier that this thread waited at, and no other thread stores it
+    ///   before this thread's next barrier.
     unsafe fn load(self, start: Self::Start, step: u32) -> Complex<f32>;
 
-    /// See [`load`](Self::load).
+    /// Stores the point `step` after the butterfly's first.
     ///
     /// # Safety
-    /// It is one of the room's, of this thread only.
+    /// - `start` is [`start`](Self::start) of a row that the buffer has, and the point lies in the row.
+    /// - Between the last barrier of this thread and its next, no other thread of the grid loads or stores it.
     unsafe fn store(self, start: Self::Start, step: u32, point: Complex<f32>);
 }
 
 /// Rows of `size` points in the block's shared memory.
 #[derive(Clone, Copy)]
-pub struct Shared {
+pub struct SharedBuffer {
     /// Points of a row.
     pub size: u32,
 }
 
-impl Shared {
+impl SharedBuffer {
     /// Address of point `index` of `row`.
     #[inline(always)]
     pub fn address(self, row: u32, index: u32) -> u32 {
@@ -52,7 +55,7 @@ impl Shared {
     }
 }
 
-impl Room for Shared {
+impl Buffer for SharedBuffer {
     type Start = u32;
 
     #[inline(always)]
@@ -62,27 +65,27 @@ impl Room for Shared {
 
     #[inline(always)]
     unsafe fn load(self, start: u32, step: u32) -> Complex<f32> {
-        // SAFETY: the caller's promise.
+        // SAFETY: a point of a row, stored behind a barrier.
         unsafe { load_point(start + point_offset(step)) }
     }
 
     #[inline(always)]
     unsafe fn store(self, start: u32, step: u32, point: Complex<f32>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: a point of a row, this thread's till the next barrier.
         unsafe { store_point(start + point_offset(step), point) };
     }
 }
 
-/// Rows of points next to each other, between kernels.
+/// Rows of points next to each other in device memory, which one kernel stores for the next.
 #[derive(Clone, Copy)]
-pub struct Line {
+pub struct GlobalBuffer {
     /// Point 0 of row 0.
     pub address: u64,
     /// Points from a row to the next.
     pub pitch: u32,
 }
 
-impl Room for Line {
+impl Buffer for GlobalBuffer {
     type Start = u64;
 
     #[inline(always)]
@@ -94,23 +97,23 @@ impl Room for Line {
     unsafe fn load(self, start: u64, step: u32) -> Complex<f32> {
         // Made where it is used: sixteen addresses would fill the registers.
         let step = opaque(step);
-        // SAFETY: the caller's promise; the kernel that stored it has ended.
+        // SAFETY: a point of a row; the kernel that stored it has ended.
         unsafe { load_global_2(start + 8 * step as u64).map(f32::from_bits) }
     }
 
     #[inline(always)]
     unsafe fn store(self, start: u64, step: u32, point: Complex<f32>) {
         let step = opaque(step);
-        // SAFETY: the caller's promise.
+        // SAFETY: a point of a row, which no other thread of the launch stores.
         unsafe { store_global_2(start + 8 * step as u64, point.map(f32::to_bits)) };
     }
 }
 
-/// Rows of which each has some columns of many, `[position][column]`, of pairs of inputs.
+/// Rows in device memory of which each has some columns of many, `[position][column]`, of pairs of inputs.
 #[derive(Clone, Copy)]
-pub struct Columns {
+pub struct ColumnBuffer {
     /// The first column of row 0.
-    pub line: Line,
+    pub rows: GlobalBuffer,
     /// Rows from a pair to the next.
     pub apart: u32,
     /// Columns, `1 << shift`, next to each other.
@@ -119,68 +122,74 @@ pub struct Columns {
     pub all: u32,
 }
 
-impl Room for Columns {
+impl Buffer for ColumnBuffer {
     type Start = u64;
 
     #[inline(always)]
     fn start(self, row: u32, base: u32) -> u64 {
         let column = base & ((1 << self.shift) - 1);
         let point = (base >> self.shift) * self.all + column;
-        self.line.start(row / 2 * self.apart + row % 2, point)
+        self.rows.start(row / 2 * self.apart + row % 2, point)
     }
 
     // Butterflies step by whole positions.
     #[inline(always)]
     unsafe fn load(self, start: u64, step: u32) -> Complex<f32> {
-        // SAFETY: the caller's promise.
-        unsafe { self.line.load(start, (step >> self.shift) * self.all) }
+        // SAFETY: the same point, of the rows as they lie in memory.
+        unsafe { self.rows.load(start, (step >> self.shift) * self.all) }
     }
 
     #[inline(always)]
     unsafe fn store(self, start: u64, step: u32, point: Complex<f32>) {
-        // SAFETY: the caller's promise.
-        unsafe { self.line.store(start, (step >> self.shift) * self.all, point) };
+        // SAFETY: the same point, of the rows as they lie in memory.
+        unsafe { self.rows.store(start, (step >> self.shift) * self.all, point) };
     }
 }
 
 /// Loads a point of shared memory.
 ///
 /// # Safety
-/// It is one of the block's.
+/// - `address` is [`SharedBuffer::address`] of a point in the block's shared memory.
+/// - The point was stored before a barrier of the block, and no other thread stores it before the next.
 #[inline(always)]
 pub unsafe fn load_point(address: u32) -> Complex<f32> {
-    // SAFETY: the caller's promise.
+    // SAFETY: 8 aligned bytes that are there and stored, by the conditions above.
     unsafe { load_shared_2(address).map(f32::from_bits) }
 }
 
-/// See [`load_point`].
+/// Stores a point in shared memory.
 ///
 /// # Safety
-/// It is one of the block's.
+/// - `address` is [`SharedBuffer::address`] of a point in the block's shared memory.
+/// - Between two barriers of the block, no other thread loads or stores the point.
 #[inline(always)]
 pub unsafe fn store_point(address: u32, point: Complex<f32>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: 8 aligned bytes that are there, and this thread's, by the conditions above.
     unsafe { store_shared_2(address, point.map(f32::to_bits)) }
 }
 
-/// Loads two points next to each other, the first an even one.
+/// Loads two points of shared memory next to each other, the first an even one.
 ///
 /// # Safety
-/// They are of the block's.
+/// - `address` is [`SharedBuffer::address`] of an even point in the block's shared memory, and the next point too is of
+///   the row.
+/// - The points were stored before a barrier of the block, and no other thread stores them before the next.
 #[inline(always)]
 pub unsafe fn load_points(address: u32) -> [Complex<f32>; 2] {
-    // SAFETY: the caller's promise; even points lie in 16 aligned bytes with the next.
+    // SAFETY: an even point and the next lie in 16 aligned bytes, which are there and stored.
     let [a, b, c, d] = unsafe { load_shared_4(address).map(f32::from_bits) };
     [[a, b], [c, d]]
 }
 
-/// See [`load_points`].
+/// Stores two points in shared memory next to each other, the first an even one.
 ///
 /// # Safety
-/// They are of the block's.
+/// - `address` is [`SharedBuffer::address`] of an even point in the block's shared memory, and the next point too is of
+///   the row.
+/// - Between two barriers of the block, no other thread loads or stores the points.
 #[inline(always)]
 pub unsafe fn store_points(address: u32, [[a, b], [c, d]]: [Complex<f32>; 2]) {
-    // SAFETY: the caller's promise; even points lie in 16 aligned bytes with the next.
+    // SAFETY: an even point and the next lie in 16 aligned bytes, which are there, and this thread's.
     unsafe { store_shared_4(address, [a, b, c, d].map(f32::to_bits)) }
 }
 
@@ -200,32 +209,33 @@ pub const fn power(value: u32, by: u32) -> u32 {
     1 << (value.trailing_zeros() - by.trailing_zeros())
 }
 
-/// Share of a thread in `items` of each of some rows: the same items of all rows that its team takes, so that
-/// what depends on the item alone is made once.
+/// Butterflies of a stage that a thread takes: the same ones of every row that it takes, so that the twiddles, which depend
+/// on the butterfly alone, are loaded once.
 #[derive(Clone, Copy)]
-pub struct Share {
-    /// The first item.
-    pub item: u32,
-    /// From an item to the next.
+pub struct ThreadButterflies {
+    /// The first butterfly of a row; at least the number of them if the thread has none.
+    pub first: u32,
+    /// From a butterfly to the next.
     pub step: u32,
     /// The first row.
-    pub team: u32,
+    pub first_row: u32,
     /// From a row to the next.
-    pub teams: u32,
+    pub row_step: u32,
 }
 
-impl Share {
-    /// Returns the thread's share of `items`.
+impl ThreadButterflies {
+    /// Returns the thread's share of the `count` butterflies of each row.
     #[inline(always)]
-    pub fn new(items: u32) -> Self {
-        if items >= threads() {
-            return Self { item: thread(), step: threads(), team: 0, teams: 1 };
+    pub fn of(count: u32) -> Self {
+        if count >= threads() {
+            return Self { first: thread(), step: threads(), first_row: 0, row_step: 1 };
         }
-        let [teams, _] = divide(threads(), items);
-        let [team, item] = divide(thread(), items);
-        // Threads that no whole team is left of have no item.
-        let item = if team < teams { item } else { items };
-        Self { item, step: items, team, teams }
+        // As many threads as butterflies take a row together.
+        let [teams, _] = divide(threads(), count);
+        let [team, butterfly] = divide(thread(), count);
+        // Threads that no whole team is left of have no butterfly.
+        let first = if team < teams { butterfly } else { count };
+        Self { first, step: count, first_row: team, row_step: teams }
     }
 }
 
@@ -246,7 +256,8 @@ pub const fn first_radix(size: u32) -> u32 {
     }
 }
 
-/// Radix of the next pass where columns are still to become `left` times as long, of which the last pass takes [`LAST`].
+/// Radix of the next pass where columns are still to become `left` times as long, of which the last pass takes
+/// [`LAST_RADIX`].
 #[inline(always)]
 pub const fn next_radix(left: u32) -> u32 {
     let levels = (left / 8).trailing_zeros();
@@ -259,60 +270,95 @@ pub const fn next_radix(left: u32) -> u32 {
     }
 }
 
-/// Most that a last pass makes columns longer.
-pub const LAST: u32 = 8;
+/// Largest radix of a last pass.
+pub const LAST_RADIX: u32 = 8;
 
 /// The levels of the first pass: columns of span [`first_radix`] of samples, in place.
 ///
 /// # Safety
-/// The room has `rows` rows.
+/// - All threads of the block call it together, behind a barrier that follows the stores of the samples.
+/// - The buffer has `rows` rows in the block's shared memory, of a size that
+///   [`is_fused`](crate::abi::channelise::is_fused), whose [`first_radix`] is `radix`.
 #[inline(always)]
-pub unsafe fn first(radix: u32, room: Shared, rows: u32) {
-    // SAFETY: the caller's promise.
+pub unsafe fn first(radix: u32, buffer: SharedBuffer, rows: u32) {
+    // SAFETY: `radix` divides the size into columns, as asked for.
     unsafe {
         match radix {
-            32 => first_of::<32>(room, rows),
-            16 => first_of::<16>(room, rows),
-            12 => first_to::<12, false>(room, room.size / 12, rows),
-            _ => first_of::<8>(room, rows),
+            32 => first_of::<32>(buffer, rows),
+            16 => first_of::<16>(buffer, rows),
+            12 => first_to::<12, FromFirst>(buffer, buffer.size / 12, rows),
+            _ => first_of::<8>(buffer, rows),
         }
     }
 }
 
-/// A first pass of `R`.
+/// A first pass of radix `R`.
+///
+/// # Safety
+/// - All threads of the block call it together, behind a barrier that follows the stores of the samples.
+/// - The buffer has `rows` rows in the block's shared memory, of a multiple of `R` points.
 #[inline(always)]
-unsafe fn first_of<const R: usize>(room: Shared, rows: u32) {
+unsafe fn first_of<const R: usize>(buffer: SharedBuffer, rows: u32) {
     // Positions of points are known where these are.
-    // SAFETY: the caller's promise.
+    // SAFETY: `R` divides the size into columns, of which those of more than 16 points are a multiple of the pads.
     unsafe {
-        match room.size / R as u32 {
-            8 => first_to::<R, false>(room, 8, rows),
-            64 => first_to::<R, false>(room, 64, rows),
-            128 => first_to::<R, false>(room, 128, rows),
-            columns if R > 16 => first_to::<R, true>(room, columns, rows),
-            columns => first_to::<R, false>(room, columns, rows),
+        match buffer.size / R as u32 {
+            8 => first_to::<R, FromFirst>(buffer, 8, rows),
+            64 => first_to::<R, FromFirst>(buffer, 64, rows),
+            128 => first_to::<R, FromFirst>(buffer, 128, rows),
+            columns if R > 16 => first_to::<R, FromPrevious>(buffer, columns, rows),
+            columns => first_to::<R, FromFirst>(buffer, columns, rows),
         }
     }
 }
 
-/// A first pass of `R` that leaves `columns` columns. `ALONG`: a place is made from the one before, as all would fill
-/// the registers; columns are then a multiple of the distance between pads.
+/// How a pass finds the addresses of a butterfly's points: from that of the first point, unless it says otherwise.
+trait Addressing {
+    /// Distances are computed where they are used ([`opaque`]): the addresses of all points would fill the registers.
+    const OPAQUE: bool = false;
+    /// From the address of the point before, in a first pass, as the distances of 32 points too would fill the registers.
+    /// Columns are a multiple of [`PAD`](crate::abi::channelise::PAD).
+    const FROM_PREVIOUS: bool = false;
+}
+
+/// By distances that the compiler knows, or may compute ahead.
+struct FromFirst;
+/// [`Addressing::OPAQUE`].
+struct Opaque;
+/// [`Addressing::FROM_PREVIOUS`].
+struct FromPrevious;
+
+impl Addressing for FromFirst {}
+
+impl Addressing for Opaque {
+    const OPAQUE: bool = true;
+}
+
+impl Addressing for FromPrevious {
+    const FROM_PREVIOUS: bool = true;
+}
+
+/// A first pass of radix `R` that leaves `columns` columns.
+///
+/// # Safety
+/// - All threads of the block call it together, behind a barrier that follows the stores of the samples.
+/// - The buffer has `rows` rows in the block's shared memory, of `R * columns` points.
 #[inline(always)]
-unsafe fn first_to<const R: usize, const ALONG: bool>(room: Shared, columns: u32, rows: u32) {
-    let share = Share::new(columns);
-    let mut item = share.item;
-    while item < columns {
-        let mut row = share.team;
+unsafe fn first_to<const R: usize, A: Addressing>(buffer: SharedBuffer, columns: u32, rows: u32) {
+    let mine = ThreadButterflies::of(columns);
+    let mut column = mine.first;
+    while column < columns {
+        let mut row = mine.first_row;
         while row < rows {
-            let start = room.start(row, item);
-            let next = |place: u32, index: usize| match ALONG {
+            let first = buffer.start(row, column);
+            let next = |place: u32, index: usize| match A::FROM_PREVIOUS {
                 true => opaque(place + point_offset(columns)),
-                false => start + point_offset(index as u32 * columns),
+                false => first + point_offset(index as u32 * columns),
             };
             let mut points = [[0.0_f32; 2]; R];
-            // SAFETY: points of the row's, of this thread only.
+            // SAFETY: the points of a column of a row, which this thread alone takes.
             unsafe {
-                let mut place = start;
+                let mut place = first;
                 each!(index < R, of 32 {
                     if index > 0 {
                         place = next(place, index);
@@ -320,7 +366,7 @@ unsafe fn first_to<const R: usize, const ALONG: bool>(room: Shared, columns: u32
                     points[index] = load_point(place);
                 });
                 samples_to_bins(&mut points);
-                let mut place = start;
+                let mut place = first;
                 each!(index < R, of 32 {
                     if index > 0 {
                         place = next(place, index);
@@ -328,9 +374,9 @@ unsafe fn first_to<const R: usize, const ALONG: bool>(room: Shared, columns: u32
                     store_point(place, points[index]);
                 });
             }
-            row += share.teams;
+            row += mine.row_step;
         }
-        item += share.step;
+        column += mine.step;
     }
 }
 
@@ -397,10 +443,15 @@ pub struct Merge {
 /// The pass that makes columns of `span R` of those of `span`.
 ///
 /// # Safety
-/// The rooms have the rows.
+/// - All threads of the block call it together, with the same arguments, in a launch that keeps the conditions of
+///   [`Channelise`]: `p.table` has the twiddles of all spans up to `p.size`.
+/// - Both buffers have rows `merge.row` to `merge.row + merge.rows`, of `merge.size` points. In `to` they are the block's
+///   alone; those of `from` are stored: before a barrier of the block, by a kernel that has ended, or, where
+///   `merge.wait`, before the barrier of this call.
+/// - `radix` is a power of two up to 16, and columns of `merge.span` are at least as many as it merges.
 #[inline(always)]
-pub unsafe fn pass(p: &Channelise, radix: u32, merge: Merge, from: impl Room, to: impl Room) {
-    // SAFETY: the caller's promise.
+pub unsafe fn pass(p: &Channelise, radix: u32, merge: Merge, from: impl Buffer, to: impl Buffer) {
+    // SAFETY: as asked for, of each radix.
     unsafe {
         match radix {
             2 => pass_of::<2>(p, merge, from, to),
@@ -411,69 +462,80 @@ pub unsafe fn pass(p: &Channelise, radix: u32, merge: Merge, from: impl Room, to
     }
 }
 
-/// A pass of `R`.
+/// A pass of radix `R`.
+///
+/// # Safety
+/// - All that [`pass`] asks for, of radix `R`.
 #[inline(always)]
-unsafe fn pass_of<const R: usize>(p: &Channelise, merge: Merge, from: impl Room, to: impl Room) {
+unsafe fn pass_of<const R: usize>(
+    p: &Channelise,
+    merge: Merge,
+    from: impl Buffer,
+    to: impl Buffer,
+) {
     // Columns that are made, a power of two: the first pass took the three. Before the last pass they are
     // as many as it merges.
     let columns = power(merge.size << merge.parts.trailing_zeros(), merge.span * R as u32);
-    // SAFETY: the caller's promise.
+    // SAFETY: as many columns as the pass leaves.
     unsafe {
-        if columns == LAST {
-            pass_to::<R, true>(p, merge, LAST, from, to);
+        if columns == LAST_RADIX {
+            pass_to::<R, FromFirst>(p, merge, LAST_RADIX, from, to);
         } else {
-            pass_to::<R, false>(p, merge, columns, from, to);
+            pass_to::<R, Opaque>(p, merge, columns, from, to);
         }
     }
 }
 
-/// A pass of `R` that leaves so many columns. `KNOWN`: whether the compiler knows how many.
+/// A pass of radix `R` that leaves `columns` columns.
+///
+/// # Safety
+/// - All that [`pass`] asks for, of radix `R`.
+/// - `columns`, a power of two, is the number of columns of `merge.span * R` points.
 #[inline(always)]
-unsafe fn pass_to<const R: usize, const KNOWN: bool>(
+unsafe fn pass_to<const R: usize, A: Addressing>(
     p: &Channelise,
     merge: Merge,
     columns: u32,
-    from: impl Room,
-    to: impl Room,
+    from: impl Buffer,
+    to: impl Buffer,
 ) {
     let Merge { size, span, .. } = merge;
     // The first of the bins of a column that a row has.
     let first = if merge.parts == 1 { 0 } else { merge.part * power(span, merge.parts) };
     let shift = columns.trailing_zeros();
-    let items = size / R as u32;
-    let share = Share::new(items);
-    let mut item = share.item;
+    let butterflies_of_row = size / R as u32;
+    let mine = ThreadButterflies::of(butterflies_of_row);
+    let mut item = mine.first;
     // SAFETY: a position of the span's.
-    let of = |item: u32| unsafe { roots::<R>(p, span, first + (item >> shift)) };
+    let of = |item: u32| unsafe { twiddles::<R>(p, span, first + (item >> shift)) };
     // On their way while the block waits.
-    let mut roots = of(if item < items { item } else { 0 });
+    let mut twiddles = of(if item < butterflies_of_row { item } else { 0 });
     if merge.wait {
         barrier();
     }
-    while item < items {
+    while item < butterflies_of_row {
         let base = (item >> shift) * R as u32 * columns + (item & (columns - 1));
-        // SAFETY: points of the row's, which this thread alone stores.
+        // SAFETY: points of a row, which this thread alone loads and stores.
         unsafe {
-            let mut row = share.team;
+            let mut row = mine.first_row;
             while row < merge.rows {
-                // Places are made where they are used: the places of all points would fill the registers.
-                let columns = if KNOWN { columns } else { opaque(columns) };
+                let columns = if A::OPAQUE { opaque(columns) } else { columns };
                 let mut points = [[0.0_f32; 2]; R];
                 let start = from.start(merge.row + row, base);
                 each!(index < R, of 16 {
                     points[index] = from.load(start, index as u32 * columns);
                 });
-                butterflies(&mut points, &roots);
+                butterflies(&mut points, &twiddles);
                 let start = to.start(merge.row + row, base);
                 each!(index < R, of 16 {
                     to.store(start, index as u32 * columns, points[index]);
                 });
-                row += share.teams;
+                row += mine.row_step;
             }
         }
-        item += share.step;
-        if item < items {
-            roots = of(item);
+        item += mine.step;
+        if item < butterflies_of_row {
+            twiddles = of(item);
         }
     }
 }
@@ -482,28 +544,33 @@ unsafe fn pass_to<const R: usize, const KNOWN: bool>(
 /// half of each level's positions that are even from `parts / 2` on, as the next position's is a quarter of a cycle on.
 ///
 /// # Safety
-/// The position is below the span, which is one of the table's.
+/// - `p.table` has the twiddles of spans from `span` to `span * R / 2`, in device memory, written before the launch.
+/// - `position` is below `span`.
 #[inline(always)]
-pub unsafe fn roots<const R: usize>(p: &Channelise, span: u32, position: u32) -> [Complex<f32>; R] {
-    let mut roots = [[0.0_f32; 2]; R];
+pub unsafe fn twiddles<const R: usize>(
+    p: &Channelise,
+    span: u32,
+    position: u32,
+) -> [Complex<f32>; R] {
+    let mut twiddles = [[0.0_f32; 2]; R];
     each!(level < (R as u32).trailing_zeros() as usize, of 4 {
         let parts: usize = 1 << level;
         each!(part < parts.div_ceil(2), of 4 {
             let at = (position << level) + 2 * part as u32;
-            // SAFETY: the caller's promise.
-            roots[parts / 2 + part] = unsafe { root(p, span << level, at) };
+            // SAFETY: `at` is below `span << level`, whose twiddles the table has.
+            twiddles[parts / 2 + part] = unsafe { load_twiddle(p, span << level, at) };
         });
     });
-    roots
+    twiddles
 }
 
-/// The levels of a pass, in place, by its [`roots`].
+/// The levels of a pass, in place, by its [`twiddles`].
 #[inline(always)]
-pub fn butterflies<const R: usize>(points: &mut [Complex<f32>; R], roots: &[Complex<f32>; R]) {
+pub fn butterflies<const R: usize>(points: &mut [Complex<f32>; R], twiddles: &[Complex<f32>; R]) {
     for level in 0..(R as u32).trailing_zeros() as usize {
         let (parts, half): (usize, usize) = (1 << level, R >> (level + 1));
         for part in 0..parts {
-            let w = roots[parts / 2 + part / 2];
+            let w = twiddles[parts / 2 + part / 2];
             let w = if part % 2 == 1 { [w[1], w[0].neg()] } else { w };
             for column in 0..half {
                 let low = column + 2 * part * half;

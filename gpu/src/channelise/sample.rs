@@ -12,10 +12,11 @@ use crate::{
 /// Component `index` of samples at `address`.
 ///
 /// # Safety
-/// It is one of global memory that no thread of the grid writes.
+/// - The bytes that hold it lie in device memory, in whole units of the encoding (its size at most 4, at multiples of it).
+/// - They were written before the launch, and no thread of the grid writes them in it.
 #[inline(always)]
 pub unsafe fn component(address: u64, index: u64, encoding: u32) -> f32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: loads of the unit that holds the component, which is there.
     unsafe {
         match encoding {
             raw::I8 => from_i32(load_global_8(address + index) as i8 as i32),
@@ -85,11 +86,11 @@ const CODES_8: u32 = raw::CODES + 8;
 /// Loads four real samples next to each other, from sample `index` on, at once, as [`decode_four`] takes them.
 ///
 /// # Safety
-/// The samples lie in global memory that no thread of the grid writes, [`takes_four`] holds, and the index
-/// is a multiple of four.
+/// - `index` is a multiple of four, and [`takes_four`] is true of the address.
+/// - The four samples lie in device memory, were written before the launch, and no thread of the grid writes them in it.
 #[inline(always)]
 pub unsafe fn load_four(address: u64, index: u64, encoding: u32) -> [u32; 4] {
-    // SAFETY: the caller's promise.
+    // SAFETY: one aligned load of four samples, which are there.
     let word = unsafe {
         match encoding {
             raw::I16 => {
@@ -152,6 +153,11 @@ pub fn turn(p: &Channelise, spectrum: u32) -> u32 {
 }
 
 /// The FIR's sum of one component of a residue, of samples of `parts` components.
+///
+/// # Safety
+/// - The launch keeps the conditions of [`Channelise`]; `residue` and `turn` are below `p.residues`, and `part` is below
+///   `parts`.
+/// - `first` is the sample of tap 0 of a spectrum that is not missing.
 #[inline(always)]
 unsafe fn sum(p: &Channelise, first: u64, turn: u32, residue: u32, parts: u64, part: u64) -> f32 {
     let back = residue + p.residues - turn;
@@ -160,7 +166,7 @@ unsafe fn sum(p: &Channelise, first: u64, turn: u32, residue: u32, parts: u64, p
     let mut count = 0;
     while count < p.tap_count {
         let index = first.wrapping_add((tap as u64).wrapping_mul(p.time_stride));
-        // SAFETY: the parameters are as declared.
+        // SAFETY: a tap below `K P`, and the sample that it multiplies.
         let (h, x) = unsafe {
             let h = f32::from_bits(load_global(p.taps + 4 * tap as u64));
             (h, component(p.samples, index * parts + part, p.encoding))
@@ -175,7 +181,8 @@ unsafe fn sum(p: &Channelise, first: u64, turn: u32, residue: u32, parts: u64, p
 /// Point `index` of the transform of a spectrum with this [`turn`].
 ///
 /// # Safety
-/// Parameters are as declared, the index below the size, the spectrum not missing.
+/// - The launch keeps the conditions of [`Channelise`]; `input` is below `p.inputs`, `index` below `p.size`.
+/// - `place` is that of a spectrum that is not missing, and `turn` its [`turn`].
 #[inline(always)]
 pub unsafe fn point(
     p: &Channelise,
@@ -186,7 +193,7 @@ pub unsafe fn point(
 ) -> Complex<f32> {
     let first = (input as u64 * p.input_stride)
         .wrapping_add((place.first as u64).wrapping_mul(p.time_stride));
-    // SAFETY: the caller's promise.
+    // SAFETY: residues below `K`, of a spectrum that is there.
     unsafe {
         if p.complex != 0 {
             [sum(p, first, turn, index, 2, 0), sum(p, first, turn, index, 2, 1)]

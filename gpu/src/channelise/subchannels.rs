@@ -694,7 +694,12 @@ fn is_clipped(value: Complex<f32>, limit: f32) -> bool {
     (value[0].abs() >= beyond(limit)) | (value[1].abs() >= beyond(limit))
 }
 
-/// See `channelise_subchannels`.
+/// Subchannels of any factor: the kernel `channelise_subchannels`.
+///
+/// # Safety
+/// - All threads of a block call it together, once, in a launch that keeps the conditions of [`Upchannelise`] and
+///   [`ANY`](crate::abi::upchannelise::ANY).
+/// - The block's shared memory has the points of its spectra, all of them free.
 #[inline(always)]
 unsafe fn any(p: &Upchannelise) {
     let share = Share::new(p, p.lanes);
@@ -752,6 +757,12 @@ struct Work<'a> {
 impl Work<'_> {
     /// Makes columns of `R` times the span, of `1 << LEVELS`, of some spectra. Returns the number of clipped values, if
     /// that is the last pass.
+    ///
+    /// # Safety
+    /// - All threads of the block call it together, in a launch that keeps the conditions of [`Upchannelise`].
+    /// - `count` spectra from `spectrum` on exist, and the block's shared memory has their points: those of the pass before,
+    ///   of columns of `span`, stored before a barrier.
+    /// - `R` is `1 << LEVELS`, and `span * R` divides `p.factor`. No other block stores these spectra of these inputs.
     #[inline(always)]
     unsafe fn pass<const R: usize, const LEVELS: usize>(
         &self,
@@ -779,7 +790,7 @@ impl Work<'_> {
                 dynamic_shared() + 8 * ((index << self.shift) + (thread() & (p.lanes - 1)))
             };
             let mut points = [[0.0_f32; 2]; R];
-            // SAFETY: the caller's promise; points of this thread only.
+            // SAFETY: points that this thread alone loads and stores, and twiddles of the table.
             unsafe {
                 if span == 1 {
                     let time = spectrum * p.factor + first;
@@ -820,6 +831,10 @@ impl Work<'_> {
     }
 
     /// Sums over the taps of `R` residues from `residue` on, `1 << apart` apart; `time` is the time of the first tap.
+    ///
+    /// # Safety
+    /// - The launch keeps the conditions of [`Upchannelise`], of samples of `S`; `self.input` is below `p.inputs`.
+    /// - The residues are below `p.factor`, and `time` is that of a spectrum that exists.
     #[inline(always)]
     unsafe fn filter<S: Sample, const R: usize>(
         &self,
@@ -846,11 +861,11 @@ impl Work<'_> {
             each!(e < R, of 16 {
                 let step = before + ((e as u32) << apart);
                 let (base, stride) = if step < kept { (early, strides[0]) } else { (late, strides[1]) };
-                // SAFETY: the parameters are as declared.
+                // SAFETY: a sample of the launch, kept or new.
                 words[e] = unsafe { S::load_global(base.wrapping_add(step as u64 * stride as u64)) };
             });
             each!(e < R, of 16 {
-                // SAFETY: the parameters are as declared.
+                // SAFETY: a weight of a residue and tap that are there.
                 let w = unsafe { f32::from_bits(load_global(weights + 4 * ((e as u64) << apart))) };
                 let x = S::decode(words[e], p.encoding);
                 let sum = points[e];

@@ -17,12 +17,13 @@ use crate::{
         Channelise, FUSED_SPECTRA, Split, bin_at, position_of, split_channelisers, split_of,
     },
     channelise::{
+        AnyFilterbank, DefaultFilterbank, Filterbank,
         filter::Filter,
-        finish::{Bins, Finish, MirrorPair},
+        finish::{BinPlace, Bins, MirrorPair, OutputStage},
         known,
         pass::{
-            Columns, LAST, Line, Merge, Room, Shared, divide, first, first_radix, next_radix, pass,
-            power,
+            Buffer, ColumnBuffer, GlobalBuffer, LAST_RADIX, Merge, SharedBuffer, divide, first,
+            first_radix, next_radix, pass, power,
         },
     },
     isa::common::{barrier, block, blocks},
@@ -32,8 +33,8 @@ use crate::{
 /// Columns whose samples share a line of memory, if they are bytes.
 const NEAR: u32 = 64;
 
-/// The lot that a block has a part of: the same inputs and spectra for both kernels.
-struct Lot {
+/// The batch that a block has a part of: the same inputs and spectra for both kernels.
+struct Batch {
     /// Its number in the launch.
     number: u32,
     /// Its first input.
@@ -42,15 +43,15 @@ struct Lot {
     spectrum: u32,
 }
 
-impl Lot {
+impl Batch {
     #[inline(always)]
     fn new(p: &Channelise, number: u32) -> Self {
         let [groups, _] = divide(p.inputs + p.group - 1, p.group);
-        let [run, group] = divide(p.first_lot + number, groups);
+        let [run, group] = divide(p.first_batch + number, groups);
         Self { number, input: group * p.group, spectrum: run * FUSED_SPECTRA }
     }
 
-    /// Address of the points of an input of a spectrum of the lot.
+    /// Address of the points of an input of a spectrum of the batch.
     #[inline(always)]
     fn points(&self, p: &Channelise, spectrum: u32, input: u32) -> u64 {
         let row = (self.number * FUSED_SPECTRA + spectrum) * p.group + input;
@@ -61,24 +62,29 @@ impl Lot {
 kernel! {
     /// Columns of two inputs, a run of spectra.
     fn channelise_columns(p: Channelise) {
-        columns::<false, 0>(&p)
+        columns::<AnyFilterbank>(&p)
     }
 }
 
 kernel! {
-    /// Columns of two inputs, a run of spectra, of known samples.
+    /// Columns of two inputs, a run of spectra, of the default filterbank.
     fn channelise_columns_i8(p: Channelise) {
-        columns::<true, 0>(&known(p, p.residues))
+        columns::<DefaultFilterbank<0>>(&known(p, p.residues))
     }
 }
 
-/// Columns of two inputs, a run of spectra. `KNOWN`, `RESIDUES`: see [`Filter::filter`].
+/// Columns of two inputs, a run of spectra.
 ///
 /// Blocks next to each other have the columns of all inputs: their taps are the same. Those after them have columns
 /// that share a line of samples' memory, and next the spectra that share samples.
+///
+/// # Safety
+/// - All threads of a block call it together, once, in a launch that keeps the conditions of [`Channelise`] and
+///   [`COLUMNS`](crate::abi::channelise::COLUMNS), of a filterbank of `F`; the block's shared memory is free.
 #[inline(always)]
-unsafe fn columns<const KNOWN: bool, const RESIDUES: u32>(p: &Channelise) {
-    // SAFETY: the parameters are as declared, the block has the rows.
+unsafe fn columns<F: Filterbank>(p: &Channelise) {
+    // SAFETY: the block's shared memory has the rows, which barriers hand from pass to pass; in `p.points` the columns of
+    // these inputs and spectra are this block's.
     unsafe {
         // Number of columns.
         let all = power(p.size, p.span);
@@ -89,41 +95,42 @@ unsafe fn columns<const KNOWN: bool, const RESIDUES: u32>(p: &Channelise) {
         let [rest, low] = divide(rest, near);
         let [high, run] = divide(rest, blocks() / divisor(tiles * p.wide * (p.group / 2)));
         let (pair, tile) = (2 * pair, high * near + low);
-        let lot = Lot::new(p, run * p.wide + wide);
+        let batch = Batch::new(p, run * p.wide + wide);
         let (column, shift) = (tile * p.columns, p.columns.trailing_zeros());
-        let room = Shared { size: p.span * p.columns };
+        let buffer = SharedBuffer { size: p.span * p.columns };
         let filter = Filter {
-            input: lot.input + pair,
+            input: batch.input + pair,
             group: 2,
-            spectrum: lot.spectrum,
-            room,
+            spectrum: batch.spectrum,
+            buffer,
             first: column,
             shift,
             pitch: all,
         };
-        filter.filter::<KNOWN, RESIDUES>(p);
+        filter.filter::<F>(p);
         barrier();
-        let there = p.count - lot.spectrum;
+        let there = p.count - batch.spectrum;
         let rows = 2 * if there < FUSED_SPECTRA { there } else { FUSED_SPECTRA };
         let mut span = first_radix(p.span);
-        first(span, room, rows);
-        let to = Columns {
-            line: Line { address: lot.points(p, 0, pair) + 8 * column as u64, pitch: p.size },
+        first(span, buffer, rows);
+        let points = batch.points(p, 0, pair) + 8 * column as u64;
+        let to = ColumnBuffer {
+            rows: GlobalBuffer { address: points, pitch: p.size },
             apart: p.group,
             shift,
             all,
         };
         let mut merge =
-            Merge { size: room.size, rows, row: 0, span, part: 0, parts: 1, wait: true };
+            Merge { size: buffer.size, rows, row: 0, span, part: 0, parts: 1, wait: true };
         let mut left = power(p.span, span);
-        while left > LAST {
+        while left > LAST_RADIX {
             let radix = next_radix(left);
-            pass(p, radix, merge, room, room);
+            pass(p, radix, merge, buffer, buffer);
             span *= radix;
             left = power(left, radix);
             merge = Merge { span, ..merge };
         }
-        pass(p, left, merge, room, to);
+        pass(p, left, merge, buffer, to);
     }
 }
 
@@ -140,7 +147,7 @@ macro_rules! of_known {
         kernel! {
             /// Columns of two inputs, a run of spectra.
             fn $columns_name(p: Channelise) {
-                columns::<true, $residues>(&split(p, $residues))
+                columns::<DefaultFilterbank<$residues>>(&split(p, $residues))
             }
         }
 
@@ -162,20 +169,26 @@ const fn split(p: Channelise, residues: u32) -> Channelise {
     Channelise { span, columns, group, together, ..known(p, residues) }
 }
 
-/// A pair of bins of all columns, of a spectrum or all of them of the inputs of a lot.
+/// A pair of bins of all columns, of a spectrum or all of them of the inputs of a batch.
 ///
 /// Blocks next to each other have all inputs of the same channels, which share lines of memory.
+///
+/// # Safety
+/// - All threads of a block call it together, once, in a launch that keeps the conditions of [`Channelise`] and
+///   [`BINS`](crate::abi::channelise::BINS); the block's shared memory is free.
+/// - `p.points` holds the points that [`columns`] of the same parameters stored, in a launch that has ended.
 #[inline(always)]
 unsafe fn bins(p: &Channelise) {
-    // SAFETY: the parameters are as declared, the block has the rows.
+    // SAFETY: the block's shared memory has the rows, which barriers hand from pass to pass; the channels of these bins
+    // are stored by no other block.
     unsafe {
         let pairs = p.span / 2;
         let [rest, wide] = divide(block(), p.wide);
         let [rest, j] = divide(rest, pairs);
         let [run, later] = divide(rest, FUSED_SPECTRA / divisor(p.together));
         let later = later * p.together;
-        let lot = Lot::new(p, run * p.wide + wide);
-        let (input, spectrum) = (lot.input, lot.spectrum + later);
+        let batch = Batch::new(p, run * p.wide + wide);
+        let (input, spectrum) = (batch.input, batch.spectrum + later);
         if spectrum < p.count {
             let left = p.count - spectrum;
             let spectra = if left < p.together { left } else { p.together };
@@ -187,20 +200,20 @@ unsafe fn bins(p: &Channelise) {
             halves.pass(p, radix, p.span, |half| {
                 // Address at which the half's first row would begin if it were row 0.
                 let at = position_of(halves.bin_of(half), p.span);
-                let points = lot.points(p, later, 0) + 8 * (at * columns) as u64;
+                let points = batch.points(p, later, 0) + 8 * (at * columns) as u64;
                 let before = 8 * (half * apart) as u64 * p.size as u64;
-                Line { address: points.wrapping_sub(before), pitch: p.size }
+                GlobalBuffer { address: points.wrapping_sub(before), pitch: p.size }
             });
-            let last = if p.complex != 0 { 1 } else { LAST };
+            let last = if p.complex != 0 { 1 } else { LAST_RADIX };
             let (mut span, mut left) = (p.span * radix, power(columns, radix));
             while left > last {
-                radix = if left > LAST { next_radix(left) } else { left };
-                halves.pass(p, radix, span, |_| halves.room());
+                radix = if left > LAST_RADIX { next_radix(left) } else { left };
+                halves.pass(p, radix, span, |_| halves.buffer());
                 span *= radix;
                 left = power(left, radix);
             }
-            let finish = Finish { input, spectrum, room: halves.room(), bins: halves };
-            finish.finish(p, left, spectra);
+            let output = OutputStage { input, spectrum, buffer: halves.buffer(), bins: halves };
+            output.store(p, left, spectra);
         }
     }
 }
@@ -219,8 +232,8 @@ struct Halves {
 impl Halves {
     /// Shared memory of the rows.
     #[inline(always)]
-    fn room(self) -> Shared {
-        Shared { size: self.columns }
+    fn buffer(self) -> SharedBuffer {
+        SharedBuffer { size: self.columns }
     }
 
     /// The bin of a half.
@@ -230,8 +243,21 @@ impl Halves {
     }
 
     /// A pass of both, from where each is.
+    ///
+    /// # Safety
+    /// - All threads of the block call it together, with the same arguments, in a launch that keeps the conditions of
+    ///   [`Channelise`].
+    /// - The block's shared memory has the rows of both halves, and nobody else uses it before the next barrier. `from`
+    ///   returns a half's rows: in shared memory, or, in the first pass, of a launch that has ended.
+    /// - `radix` is a power of two up to 16 that divides the number of columns of `span`.
     #[inline(always)]
-    unsafe fn pass<R: Room>(self, p: &Channelise, radix: u32, span: u32, from: impl Fn(u32) -> R) {
+    unsafe fn pass<B: Buffer>(
+        self,
+        p: &Channelise,
+        radix: u32,
+        span: u32,
+        from: impl Fn(u32) -> B,
+    ) {
         let mut half = 0;
         while half < 2 {
             let bin = self.bin_of(half);
@@ -246,8 +272,8 @@ impl Halves {
                 // The first pass has points of another kernel; the halves share no points.
                 wait: span > p.span && half == 0,
             };
-            // SAFETY: the rows are the block's.
-            unsafe { pass(p, radix, merge, from(half), self.room()) };
+            // SAFETY: the rows of a half, which are the block's.
+            unsafe { pass(p, radix, merge, from(half), self.buffer()) };
             half += 1;
         }
     }
@@ -283,10 +309,10 @@ impl Bins for Halves {
     }
 
     #[inline(always)]
-    fn bin(self, p: &Channelise, item: u32) -> (u32, u32, u32) {
+    fn bin(self, p: &Channelise, item: u32) -> BinPlace {
         let half = if item < self.columns { 0 } else { 1 };
-        let at = if half == 0 { item } else { item - self.columns };
-        let bin = self.bin_of(half);
-        (bin + p.span * bin_at(at, self.columns), half * self.apart, at)
+        let point = if half == 0 { item } else { item - self.columns };
+        let bin = self.bin_of(half) + p.span * bin_at(point, self.columns);
+        BinPlace { bin, row: half * self.apart, point }
     }
 }

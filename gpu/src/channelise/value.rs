@@ -13,7 +13,8 @@ use crate::{
 /// The place of a spectrum of an input.
 ///
 /// # Safety
-/// Parameters are as declared, both indices below their counts.
+/// - The launch keeps the conditions of [`Channelise`].
+/// - `input` is below `p.inputs` and `spectrum` below `p.count`.
 #[inline(always)]
 pub unsafe fn place(p: &Channelise, input: u32, spectrum: u32) -> Place {
     if p.places == 0 {
@@ -22,7 +23,7 @@ pub unsafe fn place(p: &Channelise, input: u32, spectrum: u32) -> Place {
     }
     let address =
         p.places + (input as u64 * p.count as u64 + spectrum as u64) * size_of::<Place>() as u64;
-    // SAFETY: the caller's promise.
+    // SAFETY: a place that is there, 8-byte aligned.
     let word = |index: u64| unsafe {
         let [low, high] = load_global_2(address + 8 * index);
         (high as u64) << 32 | low as u64
@@ -44,18 +45,21 @@ fn channel(p: &Channelise, k: u32) -> (u32, i32) {
 /// The gain of a channel of an input.
 ///
 /// # Safety
-/// Parameters are as declared, both indices below their counts.
+/// - The launch keeps the conditions of [`Channelise`].
+/// - `input` is below `p.inputs` and `channel` below `p.size`.
 #[inline(always)]
 pub unsafe fn gain(p: &Channelise, input: u32, channel: u32) -> Complex<f32> {
     let index = input as u64 * p.gain_pitch as u64 + (channel * p.gain_stride) as u64;
-    // SAFETY: the caller's promise.
+    // SAFETY: a gain that is there, 8-byte aligned.
     unsafe { load_global_2(p.gains + 8 * index).map(f32::from_bits) }
 }
 
 /// Stores bin `k` of a spectrum, after gain and rotation, and says whether it was clipped.
 ///
 /// # Safety
-/// Parameters are as declared, the indices below their counts; no other thread stores this value.
+/// - The launch keeps the conditions of [`Channelise`].
+/// - `input` is below `p.inputs`, `spectrum` below `p.count`, `k` below `p.size`.
+/// - No other thread of the launch stores this value.
 #[inline(always)]
 pub unsafe fn store(
     p: &Channelise,
@@ -70,7 +74,7 @@ pub unsafe fn store(
         + channel as u64 * p.channel_stride
         + input as u64 * p.value_stride;
     let bin = if p.inverted != 0 { [bin[0], bin[1].neg()] } else { bin };
-    // SAFETY: the caller's promise.
+    // SAFETY: a gain that is there, and a value of the spectra that this thread alone stores.
     unsafe {
         let mut value = multiply(bin, gain(p, input, channel));
         if p.turned != 0 {

@@ -28,6 +28,7 @@ pub mod patch;
 pub mod samples;
 pub mod triangle;
 #[cfg(not(corrust_target = "sm_80"))]
+#[macro_use]
 pub mod warpgroup;
 #[cfg(not(corrust_target = "sm_80"))]
 pub mod wgmma;

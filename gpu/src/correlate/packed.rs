@@ -360,12 +360,13 @@ fn bytes(word: u32) -> [u32; 4] {
 /// `COUNT` words, four together and then four `stride` bytes on.
 ///
 /// # Safety
-/// They are 16-byte aligned shared memory of the block.
+/// - `address` and `stride` are multiples of 16, and the words lie in the block's shared memory.
+/// - They were stored before a barrier, and nobody stores them before the next.
 #[inline(always)]
 unsafe fn fours<const COUNT: usize>(address: u32, stride: u32) -> [u32; COUNT] {
     let mut words = [0; COUNT];
     for four in 0..COUNT / 4 {
-        // SAFETY: the caller's promise.
+        // SAFETY: 16 aligned bytes that are there and stored.
         let loaded = unsafe { load_shared_4(address + four as u32 * stride) };
         for k in 0..4 {
             words[4 * four + k] = loaded[k];
@@ -395,7 +396,9 @@ fn split<P: Packing, const ROWS: usize, const COLUMNS: usize>(
 /// Long, as staging and multiplying alternate line by line, which hides the loads.
 ///
 /// # Safety
-/// The conditions of the kernels hold.
+/// - All threads of a block call it together, once, in a launch that keeps the conditions of [`Correlate`]; `shape` is the
+///   kernel's tile.
+/// - The block's shared memory has the tile's stages, all of them free.
 #[inline(always)]
 // Clippy warns where `unroll!` is straight code.
 #[allow(clippy::manual_is_multiple_of)]

@@ -10,6 +10,30 @@ use crate::{
     tile::{divisor, pipeline::WARPGROUP},
 };
 
+/// Text that makes the register `b` the descriptor `$units` from the operand `{b}`
+/// ([`descriptor_step`](crate::isa::sm_90a::descriptor_step)), whose high word is the constant `{descriptor_bits}`.
+macro_rules! go_to_columns {
+    ($units:literal) => {
+        concat!(
+            instruction!(add "next", {b}, $units),
+            instruction!(mov_pair "b", "next", {descriptor_bits}),
+        )
+    };
+}
+
+/// Text that makes the register `$zero` zero, by way of `$scratch`, when the operands `{low}` and `{high}` are summed so
+/// far. Where it is added to an address, the sums are made there: the assembler would otherwise put them all off to the
+/// end, and hold every fragment till then. They are less than 2^30 in all.
+macro_rules! zero_after_sums {
+    ($zero:literal, $scratch:literal) => {
+        concat!(
+            instruction!(add $scratch, {low}, {high}),
+            instruction!(add $scratch, $scratch, "0x40000000"),
+            instruction!(shr $zero, $scratch, 31),
+        )
+    };
+}
+
 /// Origin of a tile: its channel and its first inputs.
 #[derive(Clone, Copy)]
 pub struct TileOrigin {

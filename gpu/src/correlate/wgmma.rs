@@ -89,10 +89,11 @@ macro_rules! load {
     (@unpack $a:literal, $first:literal, $second:literal) => {
         concat!(
             // (word ^ excess) & 0xf0f0f0f0
-            "shl.b32 bits, ", $a, $first, ", 4; lop3.b32 bits, bits, {excess}, 0xf0f0f0f0, 0x28;",
-            "lop3.b32 next, ", $a, $first, ", {excess}, 0xf0f0f0f0, 0x28;",
-            "prmt.b32 ", $a, $first, ", next, bits, 0x6240;",
-            "prmt.b32 ", $a, $second, ", next, bits, 0x7351;",
+            instruction!(shl "bits", [$a $first], 4),
+            instruction!(lop3 "bits", "bits", {excess}, "0xf0f0f0f0", "0x28"),
+            instruction!(lop3 "next", [$a $first], {excess}, "0xf0f0f0f0", "0x28"),
+            instruction!(prmt [$a $first], "next", "bits", "0x6240"),
+            instruction!(prmt [$a $second], "next", "bits", "0x7351"),
         )
     };
 }
@@ -118,10 +119,10 @@ macro_rules! rotate {
         )
     };
     (@ $a:literal, $from:literal, $rotated:literal, $to:literal) => {
-        concat!("prmt.b32 ", $rotated, $to, ", ", $a, $from, ", ", $a, $from, ", {selector};")
+        instruction!(prmt [$rotated $to], [$a $from], [$a $from], {selector})
     };
     (@ flip $rotated:literal, $word:literal) => {
-        concat!("xor.b32 ", $rotated, $word, ", ", $rotated, $word, ", {flip};")
+        instruction!(xor [$rotated $word], [$rotated $word], {flip})
     };
 }
 
@@ -131,38 +132,32 @@ macro_rules! rotate {
 macro_rules! sum_imaginary {
     (int8, $a:literal) => {
         concat!(
-            sum_imaginary!(@ $a, 0, "low"), sum_imaginary!(@ $a, 2, "low"),
-            sum_imaginary!(@ $a, 1, "high"), sum_imaginary!(@ $a, 3, "high"),
+            sum_imaginary!(@ $a, 0, low), sum_imaginary!(@ $a, 2, low),
+            sum_imaginary!(@ $a, 1, high), sum_imaginary!(@ $a, 3, high),
         )
     };
     (none, $a:literal) => { "/* {low} {high} */" };
-    (@ $a:literal, $word:literal, $sum:literal) => {
-        concat!("dp4a.s32.s32 {", $sum, "}, ", $a, $word, ", 0x01000100, {", $sum, "};")
+    (@ $a:literal, $word:literal, $sum:ident) => {
+        instruction!(dp4a {$sum}, [$a $word], "0x01000100", {$sum})
     };
 }
 
-/// Text that makes `at` the address of the fragment `$next` from the first, and `b` its columns' descriptor.
-///
-/// If rows are summed, the address waits for the sums so far: the assembler would otherwise put
-/// them all off to the end, and hold every fragment till then. The sums are less than 2^30, so that what is
-/// added is zero.
+/// Text that makes `at` the address of the fragment `$next` from the first, and `b` its columns' descriptor. If rows are
+/// summed, the address waits for the sums so far.
 macro_rules! go_to {
     (int8, $feed:ident, $next:literal, $units:literal) => {
         concat!(
-            "add.s32 at, {low}, {high}; add.s32 at, at, 0x40000000; shr.u32 bits, at, 31;",
+            zero_after_sums!("bits", "at"),
             go_to!(none, $feed, $next, $units),
-            "add.u32 at, at, bits;"
+            instruction!(add "at", "at", "bits"),
         )
     };
     (none, $feed:ident, $next:literal, $units:literal) => {
-        concat!(
-            go_to!(@ $feed), " at, {row}, ", $next, "; add.u32 next, {b}, ", $units, ";",
-            "mov.b64 b, {{next, {descriptor_bits}}};"
-        )
+        concat!(go_to!(@ $feed $next), go_to_columns!($units))
     };
     // Chunks of a row of time change bits of the address; as delivered, times follow one another.
-    (@ rows) => { "xor.b32" };
-    (@ $delivered:ident) => { "add.u32" };
+    (@ rows $next:literal) => { instruction!(xor "at", {row}, $next) };
+    (@ $delivered:ident $next:literal) => { instruction!(add "at", {row}, $next) };
 }
 
 /// Text of a fragment of 32 bytes of time: `real += a . b` and `imaginary += a* . b`, one group.
@@ -248,9 +243,10 @@ macro_rules! multiply {
                     asm_scope! {
                         inout real: (0, $columns), imaginary: (1, $columns);
                         [
-                            ".reg .pred accumulate; .reg .b64 b; .reg .b32 at, bits, next;",
-                            ".reg .b32 even<4>, even_rotated<4>, odd<4>, odd_rotated<4>;",
-                            "setp.eq.u32 accumulate, 0, 0; mov.b64 b, {{{b}, {descriptor_bits}}};",
+                            registers!(pred accumulate; b64 b; b32 at bits next),
+                            registers!(fragment even even_rotated odd odd_rotated),
+                            instruction!(setp_eq "accumulate", 0, 0),
+                            instruction!(mov_pair "b", {b}, {descriptor_bits}),
                             fragment!($type $kind, $load, $columns, "even", "even_rotated", "{row}"),
                             go_to!($kind, $load, "{row_1}", "{b_1}"),
                             fragment!($type $kind, $load, $columns, "odd", "odd_rotated", "at"),
@@ -316,11 +312,11 @@ macro_rules! load_step {
     () => {
         concat!(
             load!(rows, "first", "{row}"),
-            "xor.b32 at, {row}, {row_1};",
+            instruction!(xor "at", {row}, {row_1}),
             load!(rows, "second", "at"),
-            "xor.b32 at, {row}, {row_2};",
+            instruction!(xor "at", {row}, {row_2}),
             load!(rows, "third", "at"),
-            "xor.b32 at, {row}, {row_3};",
+            instruction!(xor "at", {row}, {row_3}),
             load!(rows, "fourth", "at"),
         )
     };
@@ -331,7 +327,7 @@ macro_rules! product {
     ($columns:tt, $imaginary:tt, $a:literal, $step:literal, $accumulate:literal) => {
         concat!(
             product!(@ $imaginary $a),
-            "add.u32 next, {b}, ", $step, "; mov.b64 b, {{next, {descriptor_bits}}};",
+            go_to_columns!($step),
             wgmma_fence!(),
             wgmma!(f16, (0, $columns), fragment $a, "b", $accumulate),
         )
@@ -361,9 +357,10 @@ macro_rules! leave {
                     asm_scope! {
                         inout fresh: (0, $columns);
                         [
-                            ".reg .pred accumulate, begun; .reg .b64 b; .reg .b32 at, next;",
-                            ".reg .b32 first<4>, second<4>, third<4>, fourth<4>;",
-                            "setp.eq.u32 accumulate, 0, 0; setp.ne.u32 begun, {begun}, 0;",
+                            registers!(pred accumulate begun; b64 b; b32 at next),
+                            registers!(fragment first second third fourth),
+                            instruction!(setp_eq "accumulate", 0, 0),
+                            instruction!(setp_ne "begun", {begun}, 0),
                             load_step!(),
                             product!($columns, $imaginary, "first", "0", "begun"),
                             product!($columns, $imaginary, "second", "{b_1}", "accumulate"),

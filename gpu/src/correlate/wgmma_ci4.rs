@@ -362,26 +362,27 @@ struct Sums<const WORDS: usize>([[u32; WORDS]; 3]);
 macro_rules! unpack_rows {
     ($part:ident) => {
         concat!(
-            unpack_rows!(@$part 0, "low"), unpack_rows!(@$part 1, "high"),
-            unpack_rows!(@$part 2, "low"), unpack_rows!(@$part 3, "high"),
+            unpack_rows!(@$part 0, low), unpack_rows!(@$part 1, high),
+            unpack_rows!(@$part 2, low), unpack_rows!(@$part 3, high),
         )
     };
-    (@p $word:literal, $sum:literal) => {
+    (@p $word:literal, $sum:ident) => {
         concat!(
-            "and.b32 p", $word, ", x", $word, ", 0xf0f0f0f0;",
-            "xor.b32 p", $word, ", p", $word, ", {sign};",
+            instruction!(and ["p" $word], ["x" $word], "0xf0f0f0f0"),
+            instruction!(xor ["p" $word], ["p" $word], {sign}),
         )
     };
-    (@q $word:literal, $sum:literal) => {
+    (@q $word:literal, $sum:ident) => {
         concat!(
-            "shl.b32 q", $word, ", x", $word, ", 4; and.b32 q", $word, ", q", $word, ", 0xf0f0f0f0;",
-            "xor.b32 q", $word, ", q", $word, ", {sign};",
+            instruction!(shl ["q" $word], ["x" $word], 4),
+            instruction!(and ["q" $word], ["q" $word], "0xf0f0f0f0"),
+            instruction!(xor ["q" $word], ["q" $word], {sign}),
         )
     };
-    (@v $word:literal, $sum:literal) => {
+    (@v $word:literal, $sum:ident) => {
         concat!(
-            "xor.b32 v", $word, ", x", $word, ", {complement};",
-            "dp4a.u32.u32 {", $sum, "}, v", $word, ", 0x01010101, {", $sum, "};",
+            instruction!(xor ["v" $word], ["x" $word], {complement}),
+            instruction!(dp4a_unsigned {$sum}, ["v" $word], "0x01010101", {$sum}),
         )
     };
 }
@@ -390,7 +391,7 @@ macro_rules! unpack_rows {
 macro_rules! product {
     ($type:ident, $sums:tt, $a:literal, $units:literal) => {
         concat!(
-            "add.u32 next, {b}, ", $units, "; mov.b64 b, {{next, {descriptor_bits}}};",
+            go_to_columns!($units),
             wgmma_fence!(),
             wgmma!($type, $sums, fragment $a, "b", "accumulate"),
             wgmma_commit!(),
@@ -416,17 +417,13 @@ macro_rules! fragment {
     };
 }
 
-/// Text that loads the next fragment of samples, `$bytes` from the first.
-///
-/// The address waits for the sums so far: the assembler would otherwise put them all off to the end. They are
-/// less than 2^30, so that zero is added.
+/// Text that loads the next fragment of samples, `$bytes` from the first. Its address waits for the sums so far.
 macro_rules! load_next {
     ($bytes:literal) => {
         concat!(
-            "add.s32 at, {low}, {high}; add.s32 at, at, 0x40000000; shr.u32 bits, at, 31;",
-            "xor.b32 at, {row}, ",
-            $bytes,
-            "; add.u32 at, at, bits;",
+            zero_after_sums!("bits", "at"),
+            instruction!(xor "at", {row}, $bytes),
+            instruction!(add "at", "at", "bits"),
             ldmatrix!("x", "at"),
         )
     };
@@ -479,8 +476,8 @@ macro_rules! multiply {
                     asm_scope! {
                         inout sums_v: (0, $columns), sums_p: (1, $columns), sums_q: (2, $columns);
                         [
-                            ".reg .pred accumulate; .reg .b64 b; .reg .b32 at, bits, next;",
-                            ".reg .b32 x<4>, p<4>, q<4>, v<4>; setp.eq.u32 accumulate, 0, 0;",
+                            registers!(pred accumulate; b64 b; b32 at bits next; fragment x p q v),
+                            instruction!(setp_eq "accumulate", 0, 0),
                             ldmatrix!("x", "{row}"),
                             fragment!($columns, "{v_0}" "{p_0}" "{q_0}"),
                             load_next!("{row_1}"),

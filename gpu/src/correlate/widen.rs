@@ -30,12 +30,14 @@ fn each_visibility(inputs: u32, mut work: impl FnMut(u64, u32, u64)) {
 /// Adds to the 64-bit sums of a visibility at `total`, or overwrites them in [`mode::STORE`].
 ///
 /// # Safety
-/// No other thread of the grid uses them.
+/// - `total` is a multiple of 8, and its 16 bytes lie in device memory, written before the launch unless the mode is
+///   [`mode::STORE`].
+/// - No other thread of the grid uses them.
 #[inline(always)]
 unsafe fn add_integers(total: u64, way: u32, sums: [i64; 2]) {
     for component in 0..2 {
         let address = total + 8 * component as u64;
-        // SAFETY: the caller's promise.
+        // SAFETY: two aligned sums, this thread's.
         unsafe {
             let before = if way == mode::STORE { 0 } else { read_global_64(address) };
             store_global_64(address, before.wrapping_add(sums[component] as u64));

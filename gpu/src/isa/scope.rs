@@ -3,7 +3,7 @@
 //! The assembler keeps `wgmma` running back to back only while nothing of the compiler's comes between:
 //! from `wgmma.fence` to the wait, fragments included, a step is one `asm!`. An atom is a macro that
 //! expands to the text of an instruction; [`asm_scope!`] puts texts and accumulators together. Registers of
-//! a scope have names that the kernel declares (`.reg .b32 even<4>`: a fragment of four words). Accumulators of
+//! a scope have names that the kernel declares by `registers!`. Accumulators of
 //! some columns are arrays of half as many words, whose registers no one writes down: an atom names a set of
 //! them. Offsets are `const` operands, computed from the tile.
 //!
@@ -133,6 +133,65 @@ macro_rules! asm_scope {
     ($direction:ident $($sums:ident: $set:tt),*; $text:tt $operands:tt $constants:tt) => {
         asm_scope! { @sets $direction [$($sums: $set,)*] [] $text $operands $constants }
     };
+}
+
+/// `.reg`: declares the registers of a scope, by type: `registers!(pred accumulate; b64 b; b32 at next; fragment even)`.
+/// A `fragment` is four words, `even0` to `even3`.
+macro_rules! registers {
+    ($($type:ident $first:ident $($more:ident)*);+) => {
+        concat!($(
+            ".reg .", registers!(@type $type), " ", stringify!($first), registers!(@count $type),
+            $(", ", stringify!($more), registers!(@count $type),)* ";",
+        )+)
+    };
+    (@type fragment) => { "b32" };
+    (@type $type:ident) => { stringify!($type) };
+    (@count fragment) => { "<4>" };
+    (@count $type:ident) => { "" };
+}
+
+/// Text of an instruction of single threads: its name, then its operands as PTX orders them, the result first. An operand
+/// is text (a register of the scope, a number), `{name}` of an operand or constant of `asm_scope!`, or parts in brackets
+/// that are joined: `instruction!(prmt ["odd" 1], ["odd" 1], ["odd" 1], {selector})`.
+///
+/// | name | PTX | result |
+/// |---|---|---|
+/// | `and`, `xor` | `and.b32`, `xor.b32` | bit by bit |
+/// | `lop3` | `lop3.b32` | bit by bit, by a table of three operands ([`lop3`](crate::isa::common::lop3)) |
+/// | `shl`, `shr` | `shl.b32`, `shr.u32` | bits shifted, zeros shifted in |
+/// | `prmt` | `prmt.b32` | bytes picked ([`prmt`](crate::isa::common::prmt)) |
+/// | `add`, `add_64` | `add.u32`, `add.s64` | sum, modulo 2^32 or 2^64 |
+/// | `dp4a`, `dp4a_unsigned` | `dp4a.s32.s32`, `dp4a.u32.u32` | four products added ([`dp4a`](crate::isa::common::dp4a)) |
+/// | `mov_pair` | `mov.b64` | 64 bits, of a low and a high word |
+/// | `setp_eq`, `setp_ne` | `setp.eq.u32`, `setp.ne.u32` | predicate: whether two words are equal, or differ |
+macro_rules! instruction {
+    (and $($operand:tt),+) => { instruction!(@ "and.b32" $($operand),+) };
+    (xor $($operand:tt),+) => { instruction!(@ "xor.b32" $($operand),+) };
+    (lop3 $($operand:tt),+) => { instruction!(@ "lop3.b32" $($operand),+) };
+    (shl $($operand:tt),+) => { instruction!(@ "shl.b32" $($operand),+) };
+    (shr $($operand:tt),+) => { instruction!(@ "shr.u32" $($operand),+) };
+    (prmt $($operand:tt),+) => { instruction!(@ "prmt.b32" $($operand),+) };
+    (add $($operand:tt),+) => { instruction!(@ "add.u32" $($operand),+) };
+    (add_64 $($operand:tt),+) => { instruction!(@ "add.s64" $($operand),+) };
+    (dp4a $($operand:tt),+) => { instruction!(@ "dp4a.s32.s32" $($operand),+) };
+    (dp4a_unsigned $($operand:tt),+) => { instruction!(@ "dp4a.u32.u32" $($operand),+) };
+    (mov_pair $to:tt, $low:tt, $high:tt) => {
+        concat!(
+            "mov.b64 ", instruction!(@operand $to),
+            ", {{", instruction!(@operand $low), ", ", instruction!(@operand $high), "}};"
+        )
+    };
+    (setp_eq $($operand:tt),+) => { instruction!(@ "setp.eq.u32" $($operand),+) };
+    (setp_ne $($operand:tt),+) => { instruction!(@ "setp.ne.u32" $($operand),+) };
+    (@ $mnemonic:literal $first:tt $(, $more:tt)+) => {
+        concat!(
+            $mnemonic, " ", instruction!(@operand $first),
+            $(", ", instruction!(@operand $more),)+ ";"
+        )
+    };
+    (@operand [$($part:tt)+]) => { concat!($($part),+) };
+    (@operand {$name:ident}) => { concat!("{", stringify!($name), "}") };
+    (@operand $text:literal) => { $text };
 }
 
 /// `ldmatrix.sync.aligned.m8n8.x4.shared.b16`: words `0..4` of fragment `$a` from `$at`, as

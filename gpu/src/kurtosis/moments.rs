@@ -49,11 +49,11 @@ impl Sums {
     /// Stores the sums of a result.
     ///
     /// # Safety
-    /// `address` is the result's place.
+    /// - `address` is the place of a result in `p.sums`, which no other thread stores.
     #[inline(always)]
     unsafe fn store(self, p: &Moments, address: u64) {
         let scale = if p.sample_bytes == 2 { 0 } else { 8 };
-        // SAFETY: the caller's promise.
+        // SAFETY: two aligned sums, this thread's.
         unsafe {
             store_global_64(address, (self.powers >> scale) as u64);
             store_global_64(address + 8, self.squares >> (2 * scale));
@@ -77,10 +77,10 @@ fn widen(nibbles: u32) -> [u32; 2] {
 /// `|x|^2` of the sample at `address`, in the units of [`Sums`].
 ///
 /// # Safety
-/// A sample is there.
+/// - `address` is that of a sample of the launch.
 #[inline(always)]
 unsafe fn power(p: &Moments, address: u64) -> u32 {
-    // SAFETY: the caller's promise; addresses of int8 pairs are even.
+    // SAFETY: a sample that is there; addresses of int8 pairs are even.
     unsafe {
         if p.sample_bytes == 2 {
             return powers(load_global_16(address))[0];
@@ -126,10 +126,10 @@ fn blocks_and_channels(p: &Moments) -> u64 {
 /// Two words of int8 parts: four samples at `address`.
 ///
 /// # Safety
-/// Four samples are there, at a multiple of their bytes.
+/// - `address` is that of four samples of the launch, side by side, at a multiple of their bytes.
 #[inline(always)]
 unsafe fn four_samples(p: &Moments, address: u64, flip: u32) -> [u32; 2] {
-    // SAFETY: the caller's promise.
+    // SAFETY: one aligned load of four samples, which are there.
     unsafe {
         if p.sample_bytes == 2 {
             return load_global_2(address);
@@ -148,7 +148,8 @@ fn add([a, b, c, d]: [Sums; 4], words: [u32; 2]) -> [Sums; 4] {
 /// Sums of inputs one by one: a thread a result.
 ///
 /// # Safety
-/// The conditions of the kernels hold.
+/// - All threads of the grid call it, once, in a launch that keeps the conditions of [`Moments`], each with its own `first`
+///   below the same `workers`.
 #[inline(always)]
 unsafe fn single_inputs(p: &Moments, first: u64, workers: u64) {
     let inputs = NonZeroU64::from(divisor(p.inputs));

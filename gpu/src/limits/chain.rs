@@ -15,11 +15,12 @@ use crate::{
 /// Repeats the chains of `step(factor, constant, sum)`.
 ///
 /// # Safety
-/// The conditions of the kernels hold.
+/// - All threads of a block call it together, once, in a launch that keeps the conditions of [`Repeat`]: memory for
+///   operands and results.
 #[inline(always)]
 unsafe fn repeat(p: &Repeat, step: impl Fn(u32, u32, u32) -> u32) {
     const WORDS: usize = 2 * CHAINS as usize;
-    // SAFETY: the caller's promise.
+    // SAFETY: operands of this thread, 16-byte aligned.
     let quad = |index: u32| unsafe {
         load_global_4(p.operands + 16 * (index * threads() + thread()) as u64)
     };
@@ -43,7 +44,7 @@ unsafe fn repeat(p: &Repeat, step: impl Fn(u32, u32, u32) -> u32) {
         }
         left = opaque(left - 1);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: there is room for the results of every thread.
     unsafe { store(p.results, &words) };
 }
 

@@ -20,10 +20,11 @@ const COLUMNS: usize = WARP_FRAGMENTS.1 as usize;
 /// Repeats the products of all fragments.
 ///
 /// # Safety
-/// The conditions of the kernels hold.
+/// - All threads of a block call it together, once, in a launch that keeps the conditions of [`Repeat`]: memory for
+///   operands and results.
 #[inline(always)]
 unsafe fn repeat(p: &Repeat, mma: impl Fn(&mut [u32; 4], [u32; 4], [u32; 2])) {
-    // SAFETY: the caller's promise.
+    // SAFETY: operands of this thread, 16-byte aligned.
     let quad = |index: usize| unsafe {
         load_global_4(p.operands + 16 * (index as u32 * threads() + thread()) as u64)
     };
@@ -53,7 +54,7 @@ unsafe fn repeat(p: &Repeat, mma: impl Fn(&mut [u32; 4], [u32; 4], [u32; 2])) {
     for word in 0..words.len() {
         words[word] = sums[word / 4][word % 4];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: there is room for the results of every thread.
     unsafe { store(p.results, &words) };
 }
 

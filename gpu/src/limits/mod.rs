@@ -25,14 +25,16 @@ use crate::isa::common::{block, store_global_4, thread, threads};
 /// Stores the `WORDS` results of the calling thread.
 ///
 /// # Safety
-/// `results` is memory for those of all threads of the grid, 16-byte aligned.
+/// - `results` is device memory of `4 WORDS` bytes for each thread of the grid, at a multiple of 16.
+/// - `WORDS` is a multiple of 4.
+/// - Nobody else writes the calling thread's results.
 #[inline(always)]
 unsafe fn store<const WORDS: usize>(results: u64, words: &[u32; WORDS]) {
     let thread = block() as u64 * threads() as u64 + thread() as u64;
     let to = results + thread * (4 * WORDS) as u64;
     for quad in 0..WORDS / 4 {
         let [a, b, c, d] = [0, 1, 2, 3].map(|word| words[4 * quad + word]);
-        // SAFETY: the caller's promise.
+        // SAFETY: 16 aligned bytes of the thread's own results.
         unsafe { store_global_4(to + 16 * quad as u64, [a, b, c, d]) };
     }
 }

@@ -17,14 +17,17 @@ use crate::{
 /// Repeats the products of the panels.
 ///
 /// # Safety
-/// The conditions of the kernels hold; `multiply` adds the product of 64 rows and 256 columns.
+/// - All threads of a block call it together, once, in a launch that keeps the conditions of [`Repeat`]: memory for
+///   operands and results.
+/// - The block's shared memory has the panels' bytes, all of them free.
+/// - `multiply` adds the product of 64 rows and 256 columns, by their descriptors, and waits for it.
 #[inline(always)]
 unsafe fn repeat(p: &Repeat, multiply: impl Fn(&mut [u32; 128], u64, u64)) {
     let (rows, columns) = PANELS;
     let shared = dynamic_shared();
     let mut chunk = thread();
     while chunk < (rows + columns) * CHUNKS {
-        // SAFETY: the caller's promise; the panels fill the block's shared memory.
+        // SAFETY: a chunk of the operands, and its place in the panels, this thread's.
         unsafe {
             let bytes = load_global_4(p.operands + (chunk * CHUNK) as u64);
             store_shared_4(shared + panel::offset(chunk / CHUNKS, chunk % CHUNKS), bytes);
@@ -41,7 +44,7 @@ unsafe fn repeat(p: &Repeat, multiply: impl Fn(&mut [u32; 128], u64, u64)) {
         multiply(&mut sums, a, b);
         left = opaque(left - 1);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: there is room for the results of every thread.
     unsafe { store(p.results, &sums) };
 }
 
@@ -49,13 +52,14 @@ unsafe fn repeat(p: &Repeat, multiply: impl Fn(&mut [u32; 128], u64, u64)) {
 macro_rules! multiply_rows {
     ($type:ident) => {
         concat!(
-            multiply_rows!(@ $type, "{units_0}"), multiply_rows!(@ $type, "{units_1}"),
-            multiply_rows!(@ $type, "{units_2}"), multiply_rows!(@ $type, "{units_3}"),
+            multiply_rows!(@ $type, units_0), multiply_rows!(@ $type, units_1),
+            multiply_rows!(@ $type, units_2), multiply_rows!(@ $type, units_3),
         )
     };
-    (@ $type:ident, $units:literal) => {
+    (@ $type:ident, $units:ident) => {
         concat!(
-            "add.s64 a, {a}, ", $units, "; add.s64 b, {b}, ", $units, ";",
+            instruction!(add_64 "a", {a}, {$units}),
+            instruction!(add_64 "b", {b}, {$units}),
             wgmma!($type, (0, 256), panel "a", "b", "accumulate"),
         )
     };
@@ -71,8 +75,8 @@ macro_rules! ceilings {
                     asm_scope! {
                         inout sums: (0, 256);
                         [
-                            ".reg .pred accumulate; .reg .b64 a; .reg .b64 b;",
-                            "setp.eq.u32 accumulate, 0, 0;",
+                            registers!(pred accumulate; b64 a b),
+                            instruction!(setp_eq "accumulate", 0, 0),
                             wgmma_fence!(),
                             multiply_rows!($type),
                             multiply_rows!($type),

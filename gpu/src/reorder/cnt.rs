@@ -11,7 +11,8 @@ use crate::{
 /// The whole of a block's work: row after row.
 ///
 /// # Safety
-/// The conditions of the kernels hold.
+/// - All threads of all blocks call it together, once, in a launch that keeps the conditions of [`Reorder`], of samples of
+///   `D`.
 #[inline(always)]
 unsafe fn pad<D: Delivered>(p: &Reorder) {
     let rows = p.channels as u64 * p.inputs as u64;
@@ -22,7 +23,7 @@ unsafe fn pad<D: Delivered>(p: &Reorder) {
         let native = p.native + row * p.row_stride;
         let mut column = thread();
         while column < words {
-            // SAFETY: the caller's promise.
+            // SAFETY: times of a row that is there, and the row's own native word.
             unsafe {
                 let value = word::<D>(p, source, D::BYTES as u64, column * D::TIMES_PER_WORD);
                 store_global(native + 4 * column as u64, value);

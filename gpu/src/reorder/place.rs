@@ -84,12 +84,13 @@ kernel! {
 /// The two bytes from byte `from` of shared memory on, whose first may be the one before all.
 ///
 /// # Safety
-/// `shared` has the words that they lie in.
+/// - The block's shared memory has, at `shared`, the two words that the bytes lie in, of which the first begins at a
+///   multiple of 4: they were stored before a barrier, and nobody stores them before the next.
 #[inline(always)]
 unsafe fn sample(shared: u32, from: u32) -> u32 {
     // Before the first byte there is nothing to read.
     let word = if from == u32::MAX { 0 } else { from & !3 };
-    // SAFETY: the caller's promise.
+    // SAFETY: two aligned words that are there and stored.
     let [low, high] = unsafe { [load_shared(shared + word), load_shared(shared + word + 4)] };
     let byte = from.wrapping_sub(word);
     if from == u32::MAX { low << 8 } else { prmt_by(low, high, byte | (byte + 1) << 4) & 0xffff }

@@ -38,7 +38,8 @@ const fn bit(plane: usize) -> u32 {
 /// The whole of a block's work: a tile of rows by words, a word a warp.
 ///
 /// # Safety
-/// The conditions of the kernels hold.
+/// - All threads of a block call it together, once, in a launch that keeps the conditions of [`Planes`], of samples of
+///   `PLANES` planes.
 #[inline(always)]
 unsafe fn turn<const PLANES: usize>(p: &Planes) {
     let tiles = divisor(p.rows.div_ceil(PLANE_ROWS));
@@ -95,7 +96,8 @@ unsafe fn turn<const PLANES: usize>(p: &Planes) {
 /// The whole of a block's work: 16 times of a row a thread.
 ///
 /// # Safety
-/// The conditions of the kernels hold.
+/// - All threads of a block call it together, once, in a launch that keeps the conditions of [`Planes`], of samples of
+///   `PLANES` planes.
 #[inline(always)]
 unsafe fn gather<const PLANES: usize>(p: &Planes) {
     const TIMES: u32 = 16;

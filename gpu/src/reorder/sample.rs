@@ -15,7 +15,8 @@ pub trait Delivered {
     /// The native bytes, in the low bits, of the sample at `address`.
     ///
     /// # Safety
-    /// `address` holds a sample, aligned to its size.
+    /// - `address` is a multiple of [`BYTES`](Self::BYTES), and so many bytes there lie in device memory.
+    /// - They were written before the launch, and no thread of the grid writes them in it.
     unsafe fn load(p: &Reorder, address: u64) -> u32;
 }
 
@@ -28,7 +29,7 @@ impl Delivered for Ci8 {
 
     #[inline(always)]
     unsafe fn load(_: &Reorder, address: u64) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: one aligned sample that is there.
         unsafe { load_global_16(address) }
     }
 }
@@ -42,7 +43,7 @@ impl Delivered for Ci4 {
 
     #[inline(always)]
     unsafe fn load(p: &Reorder, address: u64) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: one aligned sample that is there.
         let nibbles = unsafe { load_global_8(address) } ^ p.flip;
         let real = (nibbles as u8 as i8 >> 4) as u8;
         let imaginary = ((nibbles << 4) as u8 as i8 >> 4) as u8;
@@ -59,7 +60,7 @@ impl Delivered for Nibbles {
 
     #[inline(always)]
     unsafe fn load(p: &Reorder, address: u64) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: one aligned sample that is there.
         unsafe { load_global_8(address) ^ p.flip }
     }
 }
@@ -73,7 +74,7 @@ impl Delivered for Cf16 {
 
     #[inline(always)]
     unsafe fn load(_: &Reorder, address: u64) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: one aligned sample that is there.
         unsafe { load_global(address) }
     }
 }
@@ -82,12 +83,12 @@ impl Delivered for Cf16 {
 /// and whose times lie `step` bytes apart; zero beyond the last time.
 ///
 /// # Safety
-/// The input's samples are readable.
+/// - The input's samples of all times, `step` bytes apart from `address` on, are such as [`Delivered::load`] asks for.
 #[inline(always)]
 pub unsafe fn word<D: Delivered>(p: &Reorder, address: u64, step: u64, time: u32) -> u32 {
     let sample = |time: u32| {
         if time < p.times {
-            // SAFETY: the caller's promise; the time exists.
+            // SAFETY: a sample of a time that exists.
             unsafe { D::load(p, address + time as u64 * step) }
         } else {
             0

@@ -73,12 +73,12 @@ impl Row {
     /// Sixteen bytes at `at`, wherever they lie.
     ///
     /// # Safety
-    /// The row has them.
+    /// - The row has the bytes `at` to `at + 16`, in device memory that no thread of the grid writes.
     #[inline(always)]
     unsafe fn bytes(&self, at: u64) -> [u32; 4] {
         let mut words = [0; 4];
         for byte in 0..16 {
-            // SAFETY: the caller's promise.
+            // SAFETY: a byte that the row has.
             let value = unsafe { load_global_8(self.address(at + byte as u64)) };
             words[byte / 4] |= value << (8 * (byte % 4));
         }
@@ -89,11 +89,11 @@ impl Row {
 /// The two aligned sixteens that hold sixteen bytes at any address.
 ///
 /// # Safety
-/// Both are readable.
+/// - Both lie in device memory, were written before the launch, and no thread of the grid writes them in it.
 #[inline(always)]
 unsafe fn aligned(address: u64) -> [[u32; 4]; 2] {
     let base = address & !15;
-    // SAFETY: the caller's promise.
+    // SAFETY: 16 aligned bytes each, which are there.
     unsafe { [load_global_4(base), load_global_4(base + 16)] }
 }
 
@@ -218,7 +218,8 @@ impl Ring {
     /// Begins to copy tile `tile` to `slot`: each thread its part. What is not of the window stays out.
     ///
     /// # Safety
-    /// The conditions of the kernel hold; nothing reads the slot any more.
+    /// - All threads of the block call it together, in a launch that keeps the conditions of [`Shift`].
+    /// - `slot` is one of the ring's; nobody reads it any more, or before the copies have been waited for.
     #[inline(always)]
     unsafe fn copy(&self, p: &Shift, tile: u32, slot: u32) {
         let row_words = p.channels * p.inputs * p.element / 4;
@@ -249,14 +250,15 @@ impl Ring {
 /// One word of samples, each part from a place of its own.
 ///
 /// # Safety
-/// The places are in the ring, or but for `wrap` would be.
+/// - `wrap` leads each place to an aligned word of the ring, which was copied before a barrier, and which nobody writes
+///   before the next.
 #[inline(always)]
 unsafe fn gathered<const PARTS: usize>(places: [u32; PARTS], wrap: impl Fn(u32) -> u32) -> u32 {
     let bits = 32 / PARTS as u32;
     let mask = u32::MAX >> (32 - bits);
     let mut word = 0;
     for part in 0..PARTS {
-        // SAFETY: the caller's promise.
+        // SAFETY: an aligned word of the ring.
         word |= unsafe { load_shared(wrap(places[part])) } & mask << (bits * part as u32);
     }
     word
@@ -267,7 +269,10 @@ unsafe fn gathered<const PARTS: usize>(places: [u32; PARTS], wrap: impl Fn(u32) 
 /// Long, as reading, shifting and writing of a tile share the addresses of its ring.
 ///
 /// # Safety
-/// The conditions of the kernel hold; `first` is a multiple of a tile's times.
+/// - All threads of a block of [`STRIP_THREADS`] call it together, with the same arguments, in a launch that keeps the
+///   conditions of [`Shift`].
+/// - The ring is the block's shared memory; `first` is a multiple of a tile's times, and `tiles` at least 1.
+/// - No other block writes these times of the strip.
 #[inline(always)]
 unsafe fn strip<const PARTS: usize>(p: &Shift, mut ring: Ring, first: u32, tiles: u32) {
     /// Words of a tile for each thread, and bytes from one to the next.

@@ -20,7 +20,8 @@ use crate::{
 /// The whole of a block's work.
 ///
 /// # Safety
-/// The conditions of the kernels hold.
+/// - All threads of a block call it together, once, in a launch that keeps the conditions of [`Reorder`], of samples of `D`.
+/// - The block's shared memory has a tile, all of it free.
 #[inline(always)]
 unsafe fn transpose<D: Delivered>(p: &Reorder) {
     let words = TILE_TIMES / D::TIMES_PER_WORD;
@@ -43,7 +44,7 @@ unsafe fn transpose<D: Delivered>(p: &Reorder) {
         if first_input + input < p.inputs {
             let address = source + (first_input + input) as u64 * sample_bytes;
             let time = first_time + column * D::TIMES_PER_WORD;
-            // SAFETY: the caller's promise.
+            // SAFETY: times of an input that is there.
             value = unsafe { word::<D>(p, address, time_bytes, time) };
         }
         // SAFETY: within the tile.

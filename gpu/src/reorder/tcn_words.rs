@@ -108,7 +108,8 @@ fn offset(row: u32, chunk: u32, inputs: u32) -> u32 {
 /// The whole of a block's work: a tile of `32 * INPUTS` inputs by `8 * TIMES` times.
 ///
 /// # Safety
-/// The conditions of the kernels hold.
+/// - All threads of a block call it together, once, in a launch that keeps the conditions of [`Reorder`], of samples of `W`.
+/// - The block's shared memory has a tile, all of it free.
 #[inline(always)]
 unsafe fn transpose<W: Words<INPUTS, TIMES>, const INPUTS: usize, const TIMES: usize>(p: &Reorder) {
     let (inputs, times) = (INPUTS as u32, TIMES as u32);

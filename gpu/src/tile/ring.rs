@@ -193,3 +193,61 @@ pub unsafe fn run<W: Work>(work: &mut W) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Ring, Shape};
+
+    const BYTES: u32 = 48;
+
+    struct Of<const STAGES: u32>;
+
+    impl<const STAGES: u32> Shape for Of<STAGES> {
+        const STAGES: u32 = STAGES;
+        const STAGE_BYTES: u32 = BYTES;
+
+        fn barrier() {}
+    }
+
+    /// Follows a ring for several laps beside the steps that its stages hold.
+    fn follow<const STAGES: u32>() {
+        let mut held = [None; 8];
+        let ahead = Ring::<Of<STAGES>>::AHEAD;
+        assert_eq!(ahead, STAGES - 1);
+        for step in 0..ahead {
+            held[step as usize] = Some(step);
+        }
+        let mut ring = Ring::<Of<STAGES>>::START;
+        for step in 0..5 * STAGES + 1 {
+            let stages = ring.stages();
+            let of_lap = Ring::<Of<STAGES>>::of_lap(step % STAGES);
+            let offsets = [stages.now, stages.next, stages.free];
+            assert_eq!(
+                offsets,
+                [of_lap.now, of_lap.next, of_lap.free],
+                "{STAGES} stages, step {step}"
+            );
+            assert!(offsets.iter().all(|at| at % BYTES == 0 && at / BYTES < STAGES));
+            assert_eq!((ring.step, ring.stage), (step, stages.now));
+
+            let [now, next, free] = offsets.map(|at| (at / BYTES) as usize);
+            // The free stage held the step before, in the first step of all nothing.
+            assert_eq!(held[free], step.checked_sub(1), "{STAGES} stages, step {step}");
+            held[free] = Some(ring.ahead());
+            assert_eq!(ring.ahead(), step + STAGES - 1);
+            assert_eq!((held[now], held[next]), (Some(step), Some(step + 1)));
+            ring.advance();
+        }
+    }
+
+    #[test]
+    fn a_stage_is_filled_again_after_its_step_and_before_it_is_needed() {
+        follow::<2>();
+        follow::<3>();
+        follow::<4>();
+        follow::<5>();
+        follow::<6>();
+        follow::<7>();
+        follow::<8>();
+    }
+}

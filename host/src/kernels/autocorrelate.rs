@@ -10,7 +10,7 @@ kernels! {
         /// `packets`; on a CPU the quicker one of `counts` and `times` for photons that come as times.
         #[default]
         Auto = "auto",
-        /// `bin-groups`: bin groups in shared memory, an instant at a time.
+        /// `bin-groups`: AutocorrelationCUDA's own form: bin groups in shared memory, an instant at a time.
         BinGroups = "bin-groups",
         /// `packets`: bin groups in shared memory, some hundred instants at a time. Least latency.
         Packets = "packets",

@@ -25,8 +25,8 @@ kernels! {
         /// `mma-s4`: tensor cores with weights of four bits; quick where they multiply such numbers,
         /// before Hopper.
         MmaS4 = "mma-s4",
-        /// `mma-shuffle`: [`Mma`](Self::Mma) for 96 beams and 512 dishes of `ci4`, its samples brought into
-        /// order by the warp shuffles of the note, which the others spare; never the automatic choice.
+        /// `mma-shuffle`: the note's own form of [`Mma`](Self::Mma), for 96 beams and 512 dishes of `ci4`: warp shuffles
+        /// bring samples into order, which the others spare. Never the automatic choice.
         MmaShuffle = "mma-shuffle",
         /// `wgmma`: tensor cores of Hopper by warpgroups.
         Wgmma = "wgmma",

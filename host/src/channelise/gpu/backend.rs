@@ -47,7 +47,7 @@ use crate::{
     stream::feeder::{Feeder, LEAST_ROW, Parcel},
 };
 
-/// Bytes between the launches of the two-pass kernel, unless one lot has more.
+/// Bytes between the launches of the two-pass kernel, unless one batch has more.
 const POINTS_BYTES: usize = 1 << 30;
 /// Sets of buffers for samples from host memory: one is filled while the other is channelised.
 const SETS: usize = 2;
@@ -68,7 +68,7 @@ struct Output {
 struct Pass {
     points: u64,
     group: u32,
-    first_lot: u32,
+    first_batch: u32,
     wide: u32,
     together: u32,
     span: u32,
@@ -222,7 +222,7 @@ impl GpuBackend {
             gain_stride: u32::from(!self.flat),
             gain_pitch: if self.flat { 1 } else { channels as u32 },
             group: pass.group,
-            first_lot: pass.first_lot,
+            first_batch: pass.first_batch,
             wide: pass.wide,
             together: pass.together,
             span: pass.span,
@@ -279,7 +279,8 @@ impl GpuBackend {
         let first = (range.start * step * self.shape.encoding.bytes()) as u64;
         let output = Output { address: output.address + first, ..*output };
         let plain = self.parameters((view, places), spectra, &output, Pass::default());
-        let lots = |group: usize| inputs.div_ceil(group) * count.div_ceil(FUSED_SPECTRA as usize);
+        let batches =
+            |group: usize| inputs.div_ceil(group) * count.div_ceil(FUSED_SPECTRA as usize);
         let gpu = self.gpu.clone();
         // SAFETY: the buffers are the plan's, samples and room the caller's, of these sizes.
         let enqueue = |kernel: &Entry<Channelise>, blocks: usize, parameters: &Channelise| unsafe {
@@ -292,32 +293,32 @@ impl GpuBackend {
                     .expect("checked when it was chosen");
                 let pass = Pass { group: geometry.group as u32, ..Pass::default() };
                 let parameters = self.parameters((view, places), spectra, &output, pass);
-                enqueue(&geometry.kernel, lots(geometry.group), &parameters)
+                enqueue(&geometry.kernel, batches(geometry.group), &parameters)
             }
             Kernel::TwoPass => {
                 let TwoPass { of_columns, of_bins, split } =
                     two_pass(&gpu, &self.shape, is_default_pfb(&plain))
                         .expect("checked when it was chosen");
                 let Split { span, columns, group, together, .. } = split;
-                let lot = (FUSED_SPECTRA * group) as usize * 8 * channels;
-                let (lots, of_run) = (lots(group as usize), inputs.div_ceil(group as usize));
-                let parts = parts(lots, of_run, POINTS_BYTES / lot);
-                self.points.reserve(parts.iter().map(Range::len).max().unwrap_or(0) * lot)?;
+                let batch = (FUSED_SPECTRA * group) as usize * 8 * channels;
+                let (batches, of_run) = (batches(group as usize), inputs.div_ceil(group as usize));
+                let parts = parts(batches, of_run, POINTS_BYTES / batch);
+                self.points.reserve(parts.iter().map(Range::len).max().unwrap_or(0) * batch)?;
                 for part in parts {
-                    let lots = part.len() as u32;
+                    let batches = part.len() as u32;
                     let pass = Pass {
                         points: self.points.address(),
                         group,
-                        first_lot: part.start as u32,
-                        wide: lots.min(of_run as u32),
+                        first_batch: part.start as u32,
+                        wide: batches.min(of_run as u32),
                         together,
                         span,
                         columns,
                     };
                     let parameters = self.parameters((view, places), spectra, &output, pass);
-                    let blocks = lots * (group / 2) * (channels as u32 / span / columns);
+                    let blocks = batches * (group / 2) * (channels as u32 / span / columns);
                     enqueue(&of_columns, blocks as usize, &parameters)?;
-                    let blocks = lots * (FUSED_SPECTRA / together) * (span / 2);
+                    let blocks = batches * (FUSED_SPECTRA / together) * (span / 2);
                     enqueue(&of_bins, blocks as usize, &parameters)?;
                 }
                 Ok(())
@@ -476,14 +477,14 @@ fn table(residues: u32, size: u32) -> Vec<[f32; 2]> {
     table
 }
 
-/// The lots of each launch of the two-pass kernel: whole runs, of `of_run` lots each, or a part of one where
+/// The batches of each launch of the two-pass kernel: whole runs, of `of_run` batches each, or a part of one where
 /// `most` are fewer.
-fn parts(lots: usize, of_run: usize, most: usize) -> Vec<Range<usize>> {
+fn parts(batches: usize, of_run: usize, most: usize) -> Vec<Range<usize>> {
     let at_once = if most < of_run { most.max(1) } else { most / of_run * of_run };
     let mut parts: Vec<Range<usize>> = Vec::new();
     let mut first = 0;
-    while first < lots {
-        let left = if most < of_run { of_run - first % of_run } else { lots - first };
+    while first < batches {
+        let left = if most < of_run { of_run - first % of_run } else { batches - first };
         parts.push(first..first + at_once.min(left));
         first += at_once.min(left);
     }

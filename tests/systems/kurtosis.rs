@@ -1,0 +1,270 @@
+//! Spectral kurtosis on every backend: sums of powers equal plain loops, in every order in memory; on a GPU flagged samples
+//! become zero where they lie.
+
+use corrust::{
+    Device, Encoding, Layout, Samples,
+    device::{Buffer, Stream},
+    kurtosis::{Judge, Kurtosis, Stage},
+    samples::{Missing, Shape},
+};
+use corrust_gpu::abi::kurtosis::{MOMENTS, MOST_TIMES};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+use crate::support::{conflicts, device};
+
+const ENCODINGS: [Encoding; 3] = [Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset];
+
+/// Samples `[time][channel][input]`.
+struct Case {
+    encoding: Encoding,
+    channels: usize,
+    inputs: usize,
+    times: usize,
+    bytes: Vec<u8>,
+}
+
+impl Case {
+    fn random(rng: &mut StdRng, encoding: Encoding, sizes: [usize; 3]) -> Self {
+        let [channels, inputs, times] = sizes;
+        let mut bytes: Vec<u8> =
+            (0..channels * inputs * times * encoding.bytes()).map(|_| rng.random()).collect();
+        // The largest power.
+        bytes[..encoding.bytes()].fill(match encoding {
+            Encoding::Ci8 => 0x80,
+            Encoding::Ci4 => 0x88,
+            _ => 0,
+        });
+        Self { encoding, channels, inputs, times, bytes }
+    }
+
+    /// Real and imaginary part of a sample.
+    fn value(&self, time: usize, channel: usize, input: usize) -> [i64; 2] {
+        let index = (time * self.channels + channel) * self.inputs + input;
+        let signed = |nibble: u8| if nibble > 7 { i64::from(nibble) - 16 } else { nibble.into() };
+        let byte = self.bytes[index * self.encoding.bytes()];
+        match self.encoding {
+            Encoding::Ci8 => [byte, self.bytes[2 * index + 1]].map(|part| i64::from(part as i8)),
+            Encoding::Ci4 => [signed(byte / 16), signed(byte % 16)],
+            _ => [byte / 16, byte % 16].map(|part| i64::from(part) - 8),
+        }
+    }
+
+    /// Sums from a time on by plain loops: `[block][channel][input][S0, S1, S2]`.
+    fn sums(&self, first: usize, block_times: usize, gaps: &[Missing]) -> Vec<i64> {
+        let mut sums = Vec::new();
+        for start in (first..self.times).step_by(block_times) {
+            for channel in 0..self.channels {
+                for input in 0..self.inputs {
+                    let mut of_block = [0; 3];
+                    for time in start..self.times.min(start + block_times) {
+                        let is_missing = gaps.iter().any(|gap| {
+                            gap.times.contains(&time)
+                                && gap.channels.contains(&channel)
+                                && gap.inputs.contains(&input)
+                        });
+                        if !is_missing {
+                            let [re, im] = self.value(time, channel, input);
+                            let power = re * re + im * im;
+                            of_block[0] += 1;
+                            of_block[1] += power;
+                            of_block[2] += power * power;
+                        }
+                    }
+                    sums.extend(of_block);
+                }
+            }
+        }
+        sums
+    }
+
+    fn samples(&self) -> Samples<'_> {
+        self.view(&self.bytes, Layout::Tcn)
+    }
+
+    fn view<'a>(&self, bytes: &'a [u8], layout: Layout) -> Samples<'a> {
+        Samples::new(bytes, self.encoding, layout, self.channels, self.inputs).unwrap()
+    }
+}
+
+/// Sums of samples in host memory and, on a GPU, in its own, whole and from a time on.
+fn judge_sums(
+    device: Device,
+    block_times: usize,
+    encoding: Encoding,
+    cases: &[Case],
+    gaps: &[Missing],
+) {
+    let plan = Kurtosis::builder().encoding(encoding).block_times(block_times).device(device);
+    let Some(mut plan) = device::there(&device.to_string(), plan.build()) else { return };
+    let gpu = device.open().unwrap();
+    for case in cases {
+        let Case { channels, inputs, times, .. } = *case;
+        for gaps in [&[], gaps] {
+            for layout in Layout::ALL {
+                let what = format!(
+                    "{encoding} {layout}: {channels} x {inputs} x {times} by {block_times}, {} gaps",
+                    gaps.len()
+                );
+                let turned = case.samples().gather(layout).unwrap();
+                let samples = case.view(&turned, layout);
+                let found = plan.sums(samples.missing(gaps)).unwrap();
+                let expected = case.sums(0, block_times, gaps);
+                assert!(found.values.as_slice() == Some(&expected[..]), "{what}");
+                let first = times / 2;
+                let later = plan.sums(samples.times(first..times)).unwrap();
+                let expected_later = case.sums(first, block_times, &[]);
+                assert!(later.values.as_slice() == Some(&expected_later[..]), "{what}: later");
+
+                let Some(gpu) = &gpu else { continue };
+                let zeroed = samples.missing(gaps).gather(layout).unwrap();
+                let buffer = Buffer::new(gpu, zeroed.len()).unwrap();
+                buffer.upload(Stream::default(), &zeroed).unwrap();
+                let on_device =
+                    Samples::new(buffer.slice(), encoding, layout, channels, inputs).unwrap();
+                let found = plan.sums(on_device.missing_zeroed(gaps)).unwrap();
+                assert!(found.values.as_slice() == Some(&expected[..]), "{what}: on the device");
+            }
+        }
+    }
+}
+
+fn sums_on(device: Device) {
+    let mut rng = StdRng::seed_from_u64(7);
+    let threads = MOMENTS.entry.threads as usize;
+    let gaps = [Missing::times(10..15), Missing::times(13..30).of_inputs(1..3).of_channels(0..1)];
+    for encoding in ENCODINGS {
+        // Results around those that a block of threads makes, one by one and of four inputs together; times around a
+        // block, and around 16 bytes of eight lanes.
+        for (block_times, sizes) in [
+            (16, vec![[1, 1, 1], [2, 3, 15], [3, 5, 16], [2, 4, 17], [1, 4, 33]]),
+            (16, vec![[1, threads - 1, 16], [1, threads, 16], [1, threads + 1, 17]]),
+            (16, vec![[1, 4 * threads - 4, 16], [1, 4 * threads, 16], [1, 4 * threads + 4, 16]]),
+            (128, vec![[2, 1, 63], [2, 1, 64], [1, 2, 65], [1, 3, 127], [3, 2, 128], [2, 8, 300]]),
+            (96, vec![[1, 4, 95], [2, 7, 200]]),
+        ] {
+            let cases: Vec<Case> =
+                sizes.into_iter().map(|sizes| Case::random(&mut rng, encoding, sizes)).collect();
+            judge_sums(device, block_times, encoding, &cases, &gaps);
+        }
+    }
+    // The largest sums that there are, of all kernels.
+    let most = MOST_TIMES as usize;
+    for sizes in [[1, 1, most + 1], [1, 4, most]] {
+        let [channels, inputs, times] = sizes;
+        let bytes = vec![0x80; 2 * channels * inputs * times];
+        let case = Case { encoding: Encoding::Ci8, channels, inputs, times, bytes };
+        judge_sums(device, most, Encoding::Ci8, &[case], &[]);
+    }
+}
+
+/// Noise with a carrier in one block of one input's channel.
+fn noise_with_carrier(
+    rng: &mut StdRng,
+    encoding: Encoding,
+    [channels, inputs, times]: [usize; 3],
+    carrier: &Missing,
+) -> Case {
+    let mut bytes = Vec::new();
+    for time in 0..times {
+        for channel in 0..channels {
+            for input in 0..inputs {
+                let is_carrier = carrier.times.contains(&time)
+                    && carrier.channels.contains(&channel)
+                    && carrier.inputs.contains(&input);
+                let part =
+                    |rng: &mut StdRng| (0..12).map(|_| rng.random_range(-1.0..1.0)).sum::<f64>();
+                let [re, im] = [part(rng), part(rng)];
+                let [re, im] = if is_carrier { [1.5, 2.0] } else { [re, im] };
+                let scaled = |scale: f64, limit: f64| {
+                    [re, im].map(|part| (part * scale).round().clamp(-limit, limit) as i8)
+                };
+                match encoding {
+                    Encoding::Ci8 => bytes.extend(scaled(20.0, 127.0).map(|part| part as u8)),
+                    _ => {
+                        let [re, im] = scaled(1.5, 7.0);
+                        let flip = if encoding == Encoding::Ci4Offset { 0x88 } else { 0 };
+                        bytes.push(((re as u8) << 4 | im as u8 & 15) ^ flip);
+                    }
+                }
+            }
+        }
+    }
+    Case { encoding, channels, inputs, times, bytes }
+}
+
+/// Samples that a stage judges on a GPU: the carrier is flagged, and flagged samples are zero in memory, others as they
+/// were.
+fn clears_on(device: Device) {
+    let Some(gpu) = device::open(device) else { return };
+    let mut rng = StdRng::seed_from_u64(11);
+    let block_times = 40;
+    for encoding in ENCODINGS {
+        // The last block is shorter.
+        for sizes @ [channels, inputs, times] in [[1, 2, 90], [3, 5, 120], [2, 4, 200]] {
+            let carrier = Missing::times(block_times..2 * block_times)
+                .of_channels(channels - 1..channels)
+                .of_inputs(1..2);
+            let case = noise_with_carrier(&mut rng, encoding, sizes, &carrier);
+            for layout in Layout::ALL {
+                let what = format!("{encoding} {layout}: {channels} x {inputs} x {times}");
+                let turned = case.samples().gather(layout).unwrap();
+                let lost = [Missing::times(3..8).of_inputs(0..1)];
+                let samples = case.view(&turned, layout).missing(&lost);
+                let judge = Judge::new(encoding, 1e-6).unwrap();
+                let shape = Shape { inputs, channels, encoding, layout };
+                let mut stage = Stage::new(&gpu, shape, judge, block_times, times).unwrap();
+                stage.begin().unwrap();
+                // In two pieces, which part a block.
+                stage.put(&samples.times(0..50)).unwrap();
+                stage.put(&samples.times(50..times)).unwrap();
+                stage.close();
+                let (sums, flagged) = stage.judge().unwrap();
+                // A missing range without channels or inputs of its own is that of all.
+                let within = |gap: &Missing| Missing {
+                    times: gap.times.clone(),
+                    channels: gap.channels.start..gap.channels.end.min(channels),
+                    inputs: gap.inputs.start..gap.inputs.end.min(inputs),
+                };
+                let lost: Vec<Missing> = lost.iter().map(within).collect();
+                let expected = case.sums(0, block_times, &lost);
+                assert!(sums.values.as_slice() == Some(&expected[..]), "{what}");
+                assert!(flagged.iter().any(|gap| *gap == carrier), "{what}: {flagged:?}");
+                assert!(flagged.len() < sums.values.len() / 3 / 2, "{what}: {flagged:?}");
+
+                // Of other blocks, so that they are not those that were judged.
+                let plan = Kurtosis::builder().encoding(encoding).block_times(16);
+                let mut plan = plan.gpu(Some(gpu.clone())).build().unwrap();
+                let found = plan.sums(stage.view()).unwrap();
+                let expected = case.sums(0, 16, &[&flagged[..], &lost].concat());
+                assert!(found.values.as_slice() == Some(&expected[..]), "{what}: cleared");
+            }
+        }
+    }
+}
+
+#[test]
+fn cpu_sums_are_those_of_plain_loops() {
+    sums_on(Device::Cpu);
+}
+
+#[test]
+fn sim_sums_are_those_of_plain_loops() {
+    sums_on(Device::Sim);
+    conflicts::check();
+}
+
+#[test]
+fn cuda_sums_are_those_of_plain_loops() {
+    sums_on(Device::Cuda(0));
+}
+
+#[test]
+fn sim_clears_flagged_samples() {
+    clears_on(Device::Sim);
+    conflicts::check();
+}
+
+#[test]
+fn cuda_clears_flagged_samples() {
+    clears_on(Device::Cuda(0));
+}
