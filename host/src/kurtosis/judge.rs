@@ -376,7 +376,7 @@ mod tests {
                 let judge = Judge::new(encoding, FALSE_ALARM).unwrap();
                 let judge = judge.circularity(&circularity).unwrap();
                 let noise = Noise::of(encoding, deviation, real);
-                let [share, _] = flagged(200_000 / samples as u64, &judge, noise, samples);
+                let [share, _] = flagged(1000, &judge, noise, samples);
                 assert!((share - 1.0).abs() < 0.12, "{noise:?} {samples}: {share}");
             }
         }
