@@ -30,9 +30,6 @@ const COUNTS: i32 = 8;
 /// Number of the last of them: 2^17 samples.
 const LAST_COUNT: i32 = 17 * COUNTS;
 
-/// Entries of the table of powers from one for which limits are made to the next.
-const STRIDE: usize = 2;
-
 /// Says which blocks are no Gaussian noise.
 ///
 /// Few-bit noise has another mean and scatter of the estimator than noise that was not rounded: limits are those of noise of the
@@ -72,13 +69,8 @@ struct Kind {
 impl Kind {
     fn new(range: Range, circularity: f64) -> Self {
         let levels = Levels::new(range, circularity);
-        let limits = vec![OnceLock::new(); (LAST_COUNT + 1) as usize * Self::columns(&levels)];
+        let limits = vec![OnceLock::new(); (LAST_COUNT + 1) as usize * levels.len()];
         Self { circularity, levels, limits }
-    }
-
-    /// Powers for which limits are made.
-    fn columns(levels: &Levels) -> usize {
-        levels.len().div_ceil(STRIDE)
     }
 
     /// The statistic of a block: by how much its mean squared power is more than that of noise of its mean power, by the square
@@ -93,24 +85,17 @@ impl Kind {
     }
 
     /// Limits and mean of one number of samples and one power of the table.
-    fn made(&self, count: i32, column: usize, false_alarm: f64) -> [f64; 3] {
-        let cell = &self.limits[count as usize * Self::columns(&self.levels) + column];
-        let made = || {
-            let powers = self.levels.powers(column * STRIDE);
-            given::limits(&powers, samples_of(count), false_alarm)
-        };
+    fn made(&self, count: i32, entry: usize, false_alarm: f64) -> [f64; 3] {
+        let cell = &self.limits[count as usize * self.levels.len() + entry];
+        let made = || given::limits(&self.levels.powers(entry), samples_of(count), false_alarm);
         *cell.get_or_init(made)
     }
 
     /// Limits and mean for `samples` samples at a place, interpolated between the tabulated ones.
-    fn limits(&self, samples: i64, place: Place, false_alarm: f64) -> [f64; 3] {
-        let column = place.entry / STRIDE;
-        let last = Self::columns(&self.levels) - 1;
-        let along = ((place.entry % STRIDE) as f64 + place.part) / STRIDE as f64;
+    fn limits(&self, samples: i64, Place { entry, part }: Place, false_alarm: f64) -> [f64; 3] {
         let row = |count: i32| {
-            let [a, b] = [column, (column + 1).min(last)]
-                .map(|column| self.made(count, column, false_alarm));
-            [0, 1, 2].map(|of| a[of] + along * (b[of] - a[of]))
+            let [a, b] = [entry, entry + 1].map(|entry| self.made(count, entry, false_alarm));
+            [0, 1, 2].map(|of| a[of] + part * (b[of] - a[of]))
         };
         let count = (samples as f64).log2() * f64::from(COUNTS) + 1e-9;
         let count = (count as i32).min(LAST_COUNT - 1);
