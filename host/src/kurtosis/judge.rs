@@ -24,6 +24,9 @@ pub const FEWEST_SAMPLES: i64 = 16;
 /// Circularities below this count as 0: the mean of the estimator is 1 more than its square.
 const CIRCULAR: f64 = 0.02;
 
+/// Circularities above this count as 1: sums in floating point of a real channel may be a little less.
+const REAL: f64 = 1.0 - 1e-6;
+
 /// Numbers of samples for which limits are made, for each doubling: others lie between.
 const COUNTS: i32 = 8;
 
@@ -165,7 +168,11 @@ impl Judge {
                     "a circularity of {circularity} of channel {channel}: expected 0 to 1"
                 )));
             }
-            let circularity = if circularity < CIRCULAR { 0.0 } else { circularity.min(1.0) };
+            let circularity = match circularity {
+                small if small < CIRCULAR => 0.0,
+                large if large > REAL => 1.0,
+                other => other,
+            };
             let known = self.kinds.iter().position(|kind| kind.circularity == circularity);
             self.of_channels.push(known.unwrap_or_else(|| {
                 self.kinds.push(Kind::new(self.range, circularity));
