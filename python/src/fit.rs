@@ -50,7 +50,7 @@ use crate::{
 ///     ``values`` and ``uncertainties`` by name (NaN: fixed, or stopped by a bound); ``states``: free, fixed or
 ///     at bound; ``names``, the order of ``covariance``; ``tau``, ``residuals`` (divided by ``sigma``), ``model`` (the
 ///     fitted values there); ``chi2``, ``degrees``, ``reduced_chi2``; ``uncertainties_from``: blocks, independent points, or
-///     None where none are stated; ``warning``: text about a reduced chi2 far from 1, or None.
+///     None where none are stated; ``warning``: text about a reduced chi2 far from 1 or parameters at a bound, or None.
 #[pyfunction]
 #[pyo3(signature = (tau, g, sigma=None, *, without=None, model="3d", components=1, triplet=false, offset=false, fix=None, start=None, bounds=None, range=None))]
 #[expect(clippy::too_many_arguments, reason = "arguments by name")]

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 
 use super::{
-    levels::{Factors, Levels, Place, Range},
-    pearson::{self, Moments},
+    given,
+    levels::{Levels, Place, Range},
     sums::Sums,
 };
 use crate::{
@@ -24,23 +24,22 @@ pub const FEWEST_SAMPLES: i64 = 16;
 /// Circularities below this count as 0: the mean of the estimator is 1 more than its square.
 const CIRCULAR: f64 = 0.02;
 
-/// Numbers of samples of which thresholds are made, for each doubling: others lie between.
+/// Circularities above this count as 1: sums in floating point of a real channel may be a little less.
+const REAL: f64 = 1.0 - 1e-6;
+
+/// Numbers of samples for which limits are made, for each doubling: others lie between.
 const COUNTS: i32 = 8;
 
 /// Number of the last of them: 2^17 samples.
 const LAST_COUNT: i32 = 17 * COUNTS;
 
-/// Entries of the table of powers from one for which thresholds are made to the next.
-const STRIDE: usize = 4;
-
 /// Says which blocks are no Gaussian noise.
 ///
-/// Few-bit noise has another mean and scatter of the estimator than noise that was not rounded: both are taken out, for
-/// noise of the block's own power that was rounded to the nearest integers and clamped to `-7..=7` (4 bits) or
-/// `-127..=127` (8 bits), as corrust does it. Samples of quantisers that also give -8 or -128 are judged so by
-/// [`full_range`](Self::full_range).
+/// Few-bit noise has another mean and scatter of the estimator than noise that was not rounded: limits are those of noise of the
+/// block's own power that was rounded to the nearest integers and clamped to `-7..=7` (4 bits) or `-127..=127` (8 bits), as
+/// corrust does it. Samples of quantisers that also give -8 or -128 are judged so by [`full_range`](Self::full_range).
 ///
-/// Noise whose samples are real numbers, as those of channel 0 of real voltages are, has other moments:
+/// Noise whose samples are real numbers, as those of channel 0 of real voltages are, has other limits:
 /// [`circularity`](Self::circularity) says of which channels.
 ///
 /// ```
@@ -66,74 +65,57 @@ pub struct Judge {
 struct Kind {
     circularity: f64,
     levels: Levels,
-    /// Thresholds, `[count][power]`, once they were needed.
-    limits: Vec<OnceLock<[f64; 2]>>,
+    /// Limits of the statistic and its mean, `[count][power]`, once they were needed.
+    limits: Vec<OnceLock<[f64; 3]>>,
 }
 
 impl Kind {
     fn new(range: Range, circularity: f64) -> Self {
         let levels = Levels::new(range, circularity);
-        let limits = vec![OnceLock::new(); (LAST_COUNT + 1) as usize * Self::columns(&levels)];
+        let limits = vec![OnceLock::new(); (LAST_COUNT + 1) as usize * levels.len()];
         Self { circularity, levels, limits }
     }
 
-    /// Powers for which thresholds are made.
-    fn columns(levels: &Levels) -> usize {
-        levels.len().div_ceil(STRIDE)
-    }
-
-    /// How many standard deviations the statistic of a block lies from its mean, and the place of its power.
-    fn deviations(&self, samples: f64, sum: f64, squares: f64) -> (f64, Place, f64) {
-        let power = sum / samples;
+    /// The statistic of a block: by how much its mean squared power is more than that of noise of its mean power, by the square
+    /// of the latter. Its limits and its mean for noise follow: `[statistic, least, most, mean]`.
+    fn statistic(&self, [samples, sum, squares]: [i64; 3], false_alarm: f64) -> [f64; 4] {
+        let power = sum as f64 / samples as f64;
         let place = self.levels.place(power);
-        let Factors { mean, variance, .. } = self.levels.factors(place);
-        let moments = Moments::of(samples, self.levels.shape);
-        let statistic = (squares / samples - self.levels.square(place)) / (power * power);
-        let deviation = (moments.variance * variance).sqrt();
-        let width = moments.variance.sqrt() * moments.scale;
-        ((statistic - mean * moments.mean) / deviation, place, width)
+        let statistic =
+            (squares as f64 / samples as f64 - self.levels.square(place)) / (power * power);
+        let [least, most, mean] = self.limits(samples, place, false_alarm);
+        [statistic, least, most, mean]
     }
 
-    /// Thresholds of one number of samples and one power of the table, in standard deviations.
-    fn made(&self, count: i32, column: usize, false_alarm: f64) -> [f64; 2] {
-        let cell = &self.limits[count as usize * Self::columns(&self.levels) + column];
-        *cell.get_or_init(|| {
-            let samples = 2_f64.powf(f64::from(count) / f64::from(COUNTS));
-            let entry = (column * STRIDE).min(self.levels.len() - 2);
-            let place = Place { entry, part: 0.0 };
-            let Factors { mean, variance, third, fourth } = self.levels.factors(place);
-            let moments = Moments::of(samples, self.levels.shape);
-            let found = Moments {
-                mean: mean * moments.mean,
-                variance: variance * moments.variance,
-                third: third * moments.third,
-                fourth: fourth * moments.fourth,
-                ..moments
-            };
-            let shape = pearson::Shape::new(&found, self.levels.ratio(place));
-            let like = fourth.clamp(0.0, 1.0).powi(2);
-            pearson::limits(shape, ([samples, self.levels.shape], like), false_alarm)
-        })
+    /// Limits and mean of one number of samples and one power of the table.
+    fn made(&self, count: i32, entry: usize, false_alarm: f64) -> [f64; 3] {
+        let cell = &self.limits[count as usize * self.levels.len() + entry];
+        let made = || given::limits(&self.levels.powers(entry), samples_of(count), false_alarm);
+        *cell.get_or_init(made)
     }
 
-    /// Thresholds for `samples` samples at a place, interpolated between the tabulated ones.
-    fn limits(&self, samples: i64, place: Place, false_alarm: f64) -> [f64; 2] {
-        let samples = samples.max(FEWEST_SAMPLES) as f64;
-        let count = ((samples.log2() * f64::from(COUNTS) + 1e-9) as i32).min(LAST_COUNT - 1);
-        let root = |count: i32| 2_f64.powf(f64::from(-count) / f64::from(2 * COUNTS));
-        let [a, b] = [root(count), root(count + 1)];
-        let beside = ((a - samples.sqrt().recip()) / (a - b)).clamp(0.0, 1.0);
-        let column = place.entry / STRIDE;
-        let last = Self::columns(&self.levels) - 1;
-        let along = ((place.entry % STRIDE) as f64 + place.part) / STRIDE as f64;
+    /// Limits and mean for `samples` samples at a place, interpolated between the tabulated ones.
+    fn limits(&self, samples: i64, Place { entry, part }: Place, false_alarm: f64) -> [f64; 3] {
         let row = |count: i32| {
-            let [a, b] = [column, (column + 1).min(last)]
-                .map(|column| self.made(count, column, false_alarm));
-            [0, 1].map(|end| a[end] + along * (b[end] - a[end]))
+            let [a, b] = [entry, entry + 1].map(|entry| self.made(count, entry, false_alarm));
+            [0, 1, 2].map(|of| a[of] + part * (b[of] - a[of]))
         };
+        let count = (samples as f64).log2() * f64::from(COUNTS) + 1e-9;
+        let count = (count as i32).min(LAST_COUNT - 1);
+        if samples == i64::from(samples_of(count)) {
+            return row(count);
+        }
+        let root = |samples: f64| samples.sqrt().recip();
+        let [a, b] = [count, count + 1].map(|count| root(f64::from(samples_of(count))));
+        let beside = ((a - root(samples as f64)) / (a - b)).clamp(0.0, 1.0);
         let [a, b] = [row(count), row(count + 1)];
-        [0, 1].map(|end| a[end] + beside * (b[end] - a[end]))
+        [0, 1, 2].map(|of| a[of] + beside * (b[of] - a[of]))
     }
+}
+
+/// Samples of a tabulated number.
+fn samples_of(count: i32) -> u32 {
+    2_f64.powf(f64::from(count) / f64::from(COUNTS)).round() as u32
 }
 
 impl Judge {
@@ -186,7 +168,11 @@ impl Judge {
                     "a circularity of {circularity} of channel {channel}: expected 0 to 1"
                 )));
             }
-            let circularity = if circularity < CIRCULAR { 0.0 } else { circularity.min(1.0) };
+            let circularity = match circularity {
+                small if small < CIRCULAR => 0.0,
+                large if large > REAL => 1.0,
+                other => other,
+            };
             let known = self.kinds.iter().position(|kind| kind.circularity == circularity);
             self.of_channels.push(known.unwrap_or_else(|| {
                 self.kinds.push(Kind::new(self.range, circularity));
@@ -202,24 +188,27 @@ impl Judge {
 
     /// The estimator of a block of a channel with these `S0`, `S1`, `S2`, 1 on average for Gaussian noise; [`None`] for
     /// less than [`FEWEST_SAMPLES`] samples and for silence.
-    pub fn estimate(&self, channel: usize, [samples, sum, squares]: [i64; 3]) -> Option<f64> {
+    pub fn estimate(&self, channel: usize, sums: [i64; 3]) -> Option<f64> {
+        let [samples, sum, _] = sums;
         if samples < FEWEST_SAMPLES || sum <= 0 {
             return None;
         }
         let kind = self.kind(channel);
-        let (deviations, _, width) = kind.deviations(samples as f64, sum as f64, squares as f64);
-        Some(1.0 + deviations * width)
+        let [statistic, _, _, mean] = kind.statistic(sums, self.false_alarm);
+        // Nita and Gary's factor for powers of a gamma distribution of this shape.
+        let shape = 1.0 / (1.0 + kind.circularity * kind.circularity);
+        let scale = (samples as f64 * shape + 1.0) / (samples as f64 - 1.0);
+        Some(1.0 + scale * (statistic - mean))
     }
 
     /// Whether a block of a channel with these `S0`, `S1`, `S2` is to be flagged.
-    pub fn flags(&self, channel: usize, [samples, sum, squares]: [i64; 3]) -> bool {
+    pub fn flags(&self, channel: usize, sums: [i64; 3]) -> bool {
+        let [samples, sum, _] = sums;
         if samples < FEWEST_SAMPLES || sum <= 0 {
             return false;
         }
-        let kind = self.kind(channel);
-        let (deviations, place, _) = kind.deviations(samples as f64, sum as f64, squares as f64);
-        let [least, most] = kind.limits(samples, place, self.false_alarm);
-        !(least..=most).contains(&deviations)
+        let [statistic, least, most, _] = self.kind(channel).statistic(sums, self.false_alarm);
+        !(least..=most).contains(&statistic)
     }
 
     /// The samples of `sums` that are to be flagged, neighbouring inputs together; times are counted from the first.
@@ -269,9 +258,10 @@ mod tests {
     }
 
     impl Noise {
-        fn of(encoding: Encoding, deviation: f64) -> Self {
+        fn of(encoding: Encoding, deviation: f64, real: bool) -> Self {
             let most = if encoding == Encoding::Ci8 { 127.0 } else { 7.0 };
-            Self { deviations: [deviation; 2], least: -most, most }
+            let deviations = [deviation, if real { 0.0 } else { deviation }];
+            Self { deviations, least: -most, most }
         }
 
         /// Sums of a block.
@@ -301,46 +291,66 @@ mod tests {
             for _ in 0..1000 {
                 let sums = noise.sums(&mut rng, samples);
                 found[0] += f64::from(u8::from(judge.flags(0, sums)));
-                found[1] += judge.estimate(0, sums).unwrap();
+                found[1] += judge.estimate(0, sums).unwrap_or(1.0);
             }
             found
         };
         let all = (0..chunks).into_par_iter().map(of_chunk);
         let all = all.reduce(|| [0.0; 2], |a, b| [a[0] + b[0], a[1] + b[1]]);
         let blocks = 1000.0 * chunks as f64;
-        println!("{noise:?} {samples}: {all:?} of {blocks}");
-        [all[0] / blocks / judge.false_alarm, all[1] / blocks]
+        let found = [all[0] / blocks / judge.false_alarm, all[1] / blocks];
+        println!("{noise:?} {samples}: {found:.3?} of {blocks}");
+        found
     }
 
-    /// Noise of few bits and of many, of each quantiser, complex and real, is flagged as often as asked.
+    /// Noise of few bits and of many, of each quantiser, complex and real, is flagged as often as asked, and the estimator is 1
+    /// on average.
     #[test]
     fn noise_is_flagged_as_often_as_asked() {
         let judge = |encoding| Judge::new(encoding, 0.01).unwrap();
-        for (encoding, samples, deviation) in [
-            (Encoding::Ci8, 256, 20.0),
-            (Encoding::Ci8, 64, 20.0),
-            (Encoding::Ci8, 256, 1.0),
-            (Encoding::Ci8, 256, 60.0),
-            (Encoding::Ci4, 256, 1.0),
-            (Encoding::Ci4, 256, 2.8),
-            (Encoding::Ci4, 256, 4.0),
+        for (encoding, samples, deviation, real) in [
+            (Encoding::Ci8, 256, 20.0, false),
+            (Encoding::Ci8, 64, 20.0, false),
+            (Encoding::Ci8, 16, 20.0, false),
+            (Encoding::Ci8, 300, 20.0, false),
+            (Encoding::Ci8, 256, 1.0, false),
+            (Encoding::Ci8, 64, 60.0, false),
+            (Encoding::Ci8, 256, 60.0, false),
+            (Encoding::Ci4, 256, 1.0, false),
+            (Encoding::Ci4, 64, 2.8, false),
+            (Encoding::Ci4, 256, 2.8, false),
+            (Encoding::Ci4, 256, 4.0, false),
+            (Encoding::Ci8, 64, 5.0, true),
+            (Encoding::Ci8, 256, 20.0, true),
+            // A value in some hundred thousand is clamped.
+            (Encoding::Ci8, 64, 28.0, true),
+            (Encoding::Ci8, 256, 28.0, true),
+            (Encoding::Ci8, 100, 40.0, true),
+            (Encoding::Ci8, 64, 60.0, true),
+            (Encoding::Ci4, 256, 2.0, true),
+            (Encoding::Ci4, 64, 4.0, true),
         ] {
-            let noise = Noise::of(encoding, deviation);
-            let [share, mean] = flagged(10, &judge(encoding), noise, samples);
-            assert!((share - 1.0).abs() < 0.25, "{noise:?} {samples}: {share}");
-            assert!((mean - 1.0).abs() < 0.008, "{noise:?} {samples}: mean {mean}");
+            let noise = Noise::of(encoding, deviation, real);
+            let judge = judge(encoding).circularity(&[f64::from(u8::from(real))]).unwrap();
+            let [share, mean] = flagged(20, &judge, noise, samples);
+            assert!((share - 1.0).abs() < 0.22, "{noise:?} {samples}: {share}");
+            assert!((mean - 1.0).abs() < 0.01, "{noise:?} {samples}: mean {mean}");
         }
-        let full = Noise { least: -8.0, ..Noise::of(Encoding::Ci4, 3.5) };
-        let [share, mean] = flagged(10, &judge(Encoding::Ci4).full_range(), full, 256);
-        assert!((share - 1.0).abs() < 0.25 && (mean - 1.0).abs() < 0.008, "{share} {mean}");
-        for (encoding, deviation) in [(Encoding::Ci8, 20.0), (Encoding::Ci4, 2.0)] {
-            let real = Noise { deviations: [deviation, 0.0], ..Noise::of(encoding, deviation) };
-            let complex = flagged(2, &judge(encoding), real, 256);
-            assert!(complex[0] > 20.0, "as complex noise: {complex:?}");
-            let judge = judge(encoding).circularity(&[1.0]).unwrap();
-            let [share, mean] = flagged(10, &judge, real, 256);
-            assert!((share - 1.0).abs() < 0.25, "{real:?}: {share}");
-            assert!((mean - 1.0).abs() < 0.01, "{real:?}: mean {mean}");
+        let full = Noise { least: -8.0, ..Noise::of(Encoding::Ci4, 3.5, false) };
+        let [share, mean] = flagged(20, &judge(Encoding::Ci4).full_range(), full, 256);
+        assert!((share - 1.0).abs() < 0.22 && (mean - 1.0).abs() < 0.008, "{share} {mean}");
+        let real = Noise::of(Encoding::Ci8, 20.0, true);
+        let complex = flagged(2, &judge(Encoding::Ci8), real, 256);
+        assert!(complex[0] > 20.0, "as complex noise: {complex:?}");
+    }
+
+    /// At the default rate, where the tails of the distribution matter most.
+    #[test]
+    fn real_noise_that_is_clamped_is_flagged_as_rarely_as_three_sigma() {
+        let judge = Judge::new(Encoding::Ci8, FALSE_ALARM).unwrap().circularity(&[1.0]).unwrap();
+        for samples in [32, 64, 256] {
+            let [share, _] = flagged(100, &judge, Noise::of(Encoding::Ci8, 28.0, true), samples);
+            assert!((share - 1.0).abs() < 0.25, "{samples}: {share}");
         }
     }
 
@@ -348,11 +358,19 @@ mod tests {
     #[ignore = "millions of blocks: minutes"]
     fn noise_is_flagged_as_rarely_as_three_sigma() {
         let cases = [1.0, 2.0, 2.8, 3.5, 4.0].map(|deviation| (Encoding::Ci4, deviation));
-        let wide = [1.0, 2.0, 6.0, 20.0, 40.0, 60.0].map(|deviation| (Encoding::Ci8, deviation));
+        let wide =
+            [1.0, 2.0, 6.0, 20.0, 28.0, 40.0, 60.0].map(|deviation| (Encoding::Ci8, deviation));
         for (encoding, deviation) in cases.into_iter().chain(wide) {
-            let judge = Judge::new(encoding, FALSE_ALARM).unwrap();
-            let [share, _] = flagged(1000, &judge, Noise::of(encoding, deviation), 256);
-            assert!((share - 1.0).abs() < 0.12, "{encoding} {deviation}: {share}");
+            for (real, samples) in
+                [(false, 16_i64), (false, 64), (false, 256), (true, 64), (true, 256)]
+            {
+                let circularity = [f64::from(u8::from(real))];
+                let judge = Judge::new(encoding, FALSE_ALARM).unwrap();
+                let judge = judge.circularity(&circularity).unwrap();
+                let noise = Noise::of(encoding, deviation, real);
+                let [share, _] = flagged(1000, &judge, noise, samples);
+                assert!((share - 1.0).abs() < 0.12, "{noise:?} {samples}: {share}");
+            }
         }
     }
 
@@ -361,7 +379,7 @@ mod tests {
         let judge = Judge::new(Encoding::Ci8, FALSE_ALARM).unwrap();
         let rng = &mut StdRng::seed_from_u64(3);
         // A pulse of a tenth of the block, four times as strong as the noise.
-        let noise = |deviation| Noise::of(Encoding::Ci8, deviation);
+        let noise = |deviation| Noise::of(Encoding::Ci8, deviation, false);
         let (quiet, pulse) = (noise(10.0).sums(rng, 230), noise(40.0).sums(rng, 26));
         assert!(judge.flags(0, [256, quiet[1] + pulse[1], quiet[2] + pulse[2]]));
         // Silence and few samples are not judged.

@@ -13,10 +13,10 @@
 //! Source: Nita and Gary, "The generalized spectral kurtosis estimator", MNRAS Letters 406 (2010), L60.
 
 pub(crate) mod cpu;
+pub(crate) mod given;
 pub(crate) mod gpu;
 pub(crate) mod judge;
 pub(crate) mod levels;
-pub(crate) mod pearson;
 pub(crate) mod plan;
 pub(crate) mod stage;
 pub(crate) mod sums;

@@ -86,7 +86,7 @@ impl Fit {
     }
 
     /// Keeps a parameter within bounds, which may be wider than those without: `kappa` of 1 and more, `fraction` from 0 to
-    /// 1, `triplet` from 0 to 0.99, `n` and times above 0.
+    /// 1, `triplet` from 0 to 0.99, `n` and times above 0, `triplet_time` up to the least diffusion time.
     ///
     /// # Errors
     /// [`Error::Invalid`] when the model has no such parameter, or it cannot have these values.
@@ -124,10 +124,12 @@ impl Fit {
         Self { weighted: false, ..self }
     }
 
-    /// Whether a parameter has a condition.
-    pub(super) fn tells(&self, name: &str) -> bool {
-        let bounded = self.bounds.get(name).is_some_and(|bounds| *bounds != possible(name));
-        bounded || self.fixed.contains_key(name) || self.starts.contains_key(name)
+    /// Whether a dark state lasts no longer than the way through the focus, as it does where nothing else is said of its time.
+    pub(super) fn is_quick(&self) -> bool {
+        let name = "triplet_time";
+        self.bounds.get(name).is_some_and(|bounds| *bounds == possible(name))
+            && !self.fixed.contains_key(name)
+            && !self.starts.contains_key(name)
     }
 
     /// The model's own name of a parameter.

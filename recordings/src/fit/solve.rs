@@ -25,10 +25,6 @@ const ALIKE: f64 = 0.1;
 /// Rounds of iterations, each as many as MPFIT's limit, after which a fit has not converged.
 const ROUNDS: usize = 4;
 
-/// Squared standard deviations by which a minimum whose dark state outlasts the way through the focus must be better than one
-/// of a quicker dark state, to be taken.
-const SLOW: f64 = 25.0;
-
 /// Reduced chi2 that is far from 1: below and above. With bars of 20 blocks it is 0.2 to 1.9 of simulated photons, whose lags
 /// are correlated.
 const FAR: [f64; 2] = [0.1, 3.0];
@@ -139,16 +135,27 @@ impl Fitted {
         self.chi2 / self.degrees as f64
     }
 
-    /// Sentence about a reduced chi2 that is far from 1, if it is.
+    /// Sentence about a reduced chi2 that is far from 1, and about parameters that ended at a bound, if there are any.
     pub fn doubt(&self) -> Option<String> {
         let [low, high] = FAR;
         let chi2 = self.reduced_chi2();
         let why = match chi2 {
-            _ if !self.weighted || (low..=high).contains(&chi2) => return None,
-            chi2 if chi2 < low => "error bars are longer than the scatter of the points",
-            _ => "the model does not describe the curve, or error bars are too short",
+            _ if !self.weighted || (low..=high).contains(&chi2) => None,
+            chi2 if chi2 < low => Some("error bars are longer than the scatter of the points"),
+            _ => Some("the model does not describe the curve, or error bars are too short"),
         };
-        Some(format!("reduced chi2 of {chi2:.3e}, expected about 1: {why}"))
+        let far = why.map(|why| format!("reduced chi2 of {chi2:.3e}, expected about 1: {why}"));
+        let at_bound = self.parameters.iter().filter(|of| of.state == State::AtBound);
+        let names: BTreeSet<&str> = at_bound.map(|of| of.name).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        let ended = (!names.is_empty()).then(|| {
+            format!(
+                "{} ended at a bound: the curve does not tell it within its bounds, or the model does not describe the curve",
+                names.join(", ")
+            )
+        });
+        let said: Vec<String> = far.into_iter().chain(ended).collect();
+        (!said.is_empty()).then(|| said.join("; "))
     }
 }
 
@@ -159,8 +166,9 @@ struct Layout {
     /// `[curve][parameter of the model]`.
     places: Vec<Vec<usize>>,
     parameters: Vec<MPPar>,
-    /// Whether a dark state is expected to last less than the way through the focus.
-    quick_triplet: bool,
+    /// Times of dark states that are no longer than the way through the focus, with the diffusion times of the curves they
+    /// belong to. Each is fitted as a share, of 1 at most, of the least of these.
+    quick: BTreeMap<usize, BTreeSet<usize>>,
     config: MPConfig,
 }
 
@@ -170,12 +178,10 @@ struct Problem<'a> {
     curves: &'a [Vec<Point>],
 }
 
-/// Values of all parameters, on their scales, where a fit ended.
+/// Values of all parameters, as they are fitted, where a fit ended.
 struct End {
     values: Vec<f64>,
     status: MPStatus,
-    /// Sum of squared residuals, and more where a dark state lasts longer than it is expected to.
-    cost: f64,
 }
 
 impl End {
@@ -185,7 +191,7 @@ impl End {
 
     /// Whether it is to be preferred to another one.
     fn is_better(&self, than: &Self) -> bool {
-        self.cost < than.cost * (1.0 - 1e-9)
+        self.status.best_norm < than.status.best_norm * (1.0 - 1e-9)
     }
 }
 
@@ -206,9 +212,7 @@ impl Layout {
             })?;
             iterations += status.n_iter;
             status.n_iter = iterations;
-            let cost =
-                status.best_norm * if self.is_slow(&values) { self.slow(curves) } else { 1.0 };
-            let end = End { values, status, cost };
+            let end = End { values, status };
             if end.has_converged() || round == ROUNDS {
                 return Ok(end);
             }
@@ -217,24 +221,33 @@ impl Layout {
         unreachable!("the last round returns")
     }
 
-    /// Whether a dark state outlasts the way through the focus where it is not expected to.
-    fn is_slow(&self, values: &[f64]) -> bool {
-        let of = |places: &[usize], wanted: fn(&str) -> bool| {
-            let own = places.iter().zip(&self.names).filter(|(_, name)| wanted(name));
-            own.map(|(&place, _)| values[place]).fold(f64::INFINITY, f64::min)
+    /// Each quick dark state's time with the least of the diffusion times it is measured by.
+    fn pairs(&self, values: &[f64]) -> impl Iterator<Item = (usize, usize)> {
+        let least = |times: &BTreeSet<usize>| {
+            times.iter().copied().min_by(|&a, &b| values[a].total_cmp(&values[b]))
         };
-        self.quick_triplet
-            && self.places.iter().any(|places| {
-                of(places, |name| name == "triplet_time")
-                    > of(places, |name| name.starts_with("tau"))
-            })
+        self.quick.iter().filter_map(move |(&dark, times)| Some((dark, least(times)?)))
     }
 
-    /// Factor of the cost of a slow dark state.
-    fn slow(&self, curves: &[Vec<Point>]) -> f64 {
-        let free = self.parameters.iter().filter(|parameter| !parameter.fixed).count();
-        let points: usize = curves.iter().map(Vec::len).sum();
-        1.0 + SLOW / points.saturating_sub(free).max(1) as f64
+    /// Values on their parameters' scales, of values as they are fitted.
+    fn scaled(&self, values: &[f64]) -> Vec<f64> {
+        let mut scaled = values.to_vec();
+        self.pairs(values).for_each(|(dark, time)| scaled[dark] += values[time]);
+        scaled
+    }
+
+    /// The covariance on the parameters' scales, of that of values as they are fitted.
+    fn covariance(&self, values: &[f64], found: &[f64]) -> Array2<f64> {
+        let all = values.len();
+        let mut covariance =
+            Array2::from_shape_fn((all, all), |(row, column)| found[row * all + column]);
+        for (dark, time) in self.pairs(values) {
+            let of_time = covariance.row(time).to_owned();
+            covariance.row_mut(dark).scaled_add(1.0, &of_time);
+            let of_time = covariance.column(time).to_owned();
+            covariance.column_mut(dark).scaled_add(1.0, &of_time);
+        }
+        covariance
     }
 
     /// Places of every `kappa` that is free; none where nothing else is.
@@ -282,9 +295,11 @@ impl Layout {
 }
 
 impl Problem<'_> {
-    /// Writes residuals, and gives each one's derivatives by the parameters that it depends on.
+    /// Writes residuals, and gives each one's derivatives by the parameters that it depends on, of one in parts that add up.
     fn residuals(&self, all: &[f64], found: &mut [f64], mut at: impl FnMut(usize, usize, f64)) {
         let Layout { model, names, places, .. } = self.layout;
+        let pairs: Vec<(usize, usize)> = self.layout.pairs(all).collect();
+        let all = self.layout.scaled(all);
         let mut row = 0;
         let mut derivatives = vec![0.0; names.len()];
         for (points, places) in self.curves.iter().zip(places) {
@@ -296,6 +311,9 @@ impl Problem<'_> {
                 found[row] = (point.g - g) / point.error;
                 for (&place, derivative) in places.iter().zip(&derivatives) {
                     at(row, place, -derivative / point.error);
+                    for &(_, time) in pairs.iter().filter(|(dark, _)| *dark == place) {
+                        at(row, time, -derivative / point.error);
+                    }
                 }
                 row += 1;
             }
@@ -330,7 +348,7 @@ impl MPFitter for Problem<'_> {
         derivs.iter_mut().flatten().for_each(|column| column.fill(0.0));
         self.residuals(params, deviates, |row, place, derivative| {
             if let Some(column) = &mut derivs[place] {
-                column[row] = derivative;
+                column[row] += derivative;
             }
         });
         Ok(())
@@ -436,14 +454,16 @@ impl Fit {
         let free = layout.parameters.iter().filter(|parameter| !parameter.fixed).count();
         let degrees = residuals.len() - free;
         let scaled = if weighted { 1.0 } else { chi2 / degrees as f64 };
+        let values = layout.scaled(&end.values);
+        let found = layout.covariance(&end.values, &end.status.covar);
         for (place, parameter) in parameters.iter_mut().enumerate() {
             let scale = scale(parameter.name);
             if parameter.state == State::Fixed {
                 continue;
             }
-            parameter.value = scale.from(end.values[place]);
+            parameter.value = scale.from(values[place]);
             let limits = &layout.parameters[place];
-            let error = end.status.xerror[place];
+            let error = found[[place, place]].sqrt();
             if [limits.limit_low, limits.limit_up].contains(&end.values[place]) {
                 parameter.state = State::AtBound;
             } else if error > 0.0 && error.is_finite() {
@@ -465,7 +485,7 @@ impl Fit {
             _ => 0.0,
         };
         let covariance = Array2::from_shape_fn((all, all), |(row, column)| {
-            end.status.covar[row * all + column] * by(row) * by(column) * scaled
+            found[[row, column]] * by(row) * by(column) * scaled
         });
         let mut rest = residuals.as_slice();
         let of_curves = points.iter().map(|points| {
@@ -522,8 +542,19 @@ impl Fit {
             places.push(places_of.collect::<Vec<_>>());
             begins.push(own);
         }
-        let parameter = |parameter: &Parameter| {
+        let mut quick: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        if self.is_quick() {
+            for places in &places {
+                let times = || names.iter().zip(places).filter(|(name, _)| name.starts_with("tau"));
+                let darks = names.iter().zip(places).filter(|(name, _)| **name == "triplet_time");
+                darks.for_each(|(_, &dark)| {
+                    quick.entry(dark).or_default().extend(times().map(|(_, &place)| place));
+                });
+            }
+        }
+        let parameter = |(place, parameter): (usize, &Parameter)| {
             let (low, high) = self.bounds[parameter.name];
+            let high = if quick.contains_key(&place) { 1.0 } else { high };
             let [limit_low, limit_up] = [low, high].map(|limit| scale(parameter.name).into(limit));
             let fixed = parameter.state == State::Fixed;
             MPPar {
@@ -536,7 +567,7 @@ impl Fit {
                 ..MPPar::new()
             }
         };
-        let bounded: Vec<MPPar> = parameters.iter().map(parameter).collect();
+        let bounded: Vec<MPPar> = parameters.iter().enumerate().map(parameter).collect();
         let count: usize = points.iter().map(Vec::len).sum();
         let free = bounded.iter().filter(|parameter| !parameter.fixed).count();
         if count <= free {
@@ -560,9 +591,13 @@ impl Fit {
                     sums[place].1 += 1.0;
                 }
             }
-            let bounded = sums.iter().zip(&bounded).map(|((sum, count), bounded)| {
-                let mean = sum / count;
-                if bounded.fixed { mean } else { mean.clamp(bounded.limit_low, bounded.limit_up) }
+            let mut values: Vec<f64> = sums.iter().map(|(sum, count)| sum / count).collect();
+            for (&dark, times) in &quick {
+                let least = times.iter().map(|&time| values[time]).fold(f64::INFINITY, f64::min);
+                values[dark] -= least;
+            }
+            let bounded = values.iter().zip(&bounded).map(|(&value, bounded)| {
+                if bounded.fixed { value } else { value.clamp(bounded.limit_low, bounded.limit_up) }
             });
             bounded.collect()
         };
@@ -572,7 +607,7 @@ impl Fit {
             names,
             places,
             parameters: bounded,
-            quick_triplet: self.model.triplet && !self.tells("triplet_time"),
+            quick,
             config: MPConfig { covtol: 1e-10, ..MPConfig::new() },
         };
         Ok((layout, parameters, begins))
@@ -699,7 +734,8 @@ impl Whole {
                 let end = end.ok().filter(End::has_converged);
                 let end =
                     end.ok_or_else(|| format!("the fit without block {block} did not converge"))?;
-                let found = end.values.iter().zip(&*parameters);
+                let found = layout.scaled(&end.values);
+                let found = found.iter().zip(&*parameters);
                 Ok(found.map(|(value, of)| scale(of.name).from(*value)).collect::<Vec<_>>())
             };
             let found = (0..blocks).into_par_iter().map(without);

@@ -136,7 +136,13 @@ fn places(
             }
             _ => true,
         };
-        pair("tau1", "tau2")
+        // A quick dark state begins below the diffusion times, or at the least that is tried.
+        let quick = dark.filter(|&at| fit.is_quick() && digits[at] > 0);
+        let below = |dark: usize| {
+            let time = candidates[dark][digits[dark]];
+            components.iter().all(|&at| time <= candidates[at][digits[at]])
+        };
+        pair("tau1", "tau2") && quick.is_none_or(below)
     };
     let mut found = Vec::new();
     let mut shape = vec![0.0; points.len()];

@@ -37,7 +37,7 @@ pub struct Args {
     /// Diffusing components: 1 or 2
     #[arg(long, value_name = "K", default_value_t = 1)]
     components: usize,
-    /// Fit a triplet state: its fraction and its time
+    /// Fit a triplet state: its fraction and its time, at most the shortest diffusion time unless it has a condition
     #[arg(long)]
     triplet: bool,
     /// Fit the value at long lags
