@@ -228,7 +228,7 @@ fn clears_on(device: Device) {
                 let lost: Vec<Missing> = lost.iter().map(within).collect();
                 let expected = case.sums(0, block_times, &lost);
                 assert!(sums.values.as_slice() == Some(&expected[..]), "{what}");
-                assert!(flagged.iter().any(|gap| *gap == carrier), "{what}: {flagged:?}");
+                assert!(flagged.contains(&carrier), "{what}: {flagged:?}");
                 assert!(flagged.len() < sums.values.len() / 3 / 2, "{what}: {flagged:?}");
 
                 // Of other blocks, so that they are not those that were judged.

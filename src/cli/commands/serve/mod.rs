@@ -40,7 +40,7 @@ use crate::cli::options::selection::Timing;
 use crate::cli::options::stream::{Made, in_chunks};
 use crate::cli::options::units::Seconds;
 use crate::cli::terminal::missing::{FLAGGED, LOST, fractions};
-use crate::cli::terminal::numbers::{count, digits, si};
+use crate::cli::terminal::numbers::{count, digits};
 use crate::cli::terminal::say::tell;
 use crate::cli::terminal::signals::{SERVING, STOPPING};
 
