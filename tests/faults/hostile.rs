@@ -35,10 +35,6 @@ const WAIT: Duration = Duration::from_secs(60);
 /// Commands that work for minutes or until they are stopped.
 const LASTING: [&str; 5] = ["serve", "send", "bench", "qualify", "demo"];
 
-/// Options of which a command says first what it makes of them: which part of a file it leaves out, which dwell time it takes, which of
-/// two statements counts. Then it may find the fault that ends it.
-const NOTED: [&str; 4] = ["--keep-going", "--dwell", "--array", "--rate"];
-
 /// Seconds after which such a command is interrupted.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -97,14 +93,17 @@ fn run(folder: &Path, arguments: &[OsString]) -> Result<(), Fault> {
     said.rewind().unwrap();
     said.take(1 << 16).read_to_string(&mut text).map_err(|error| format!("stderr: {error}"))?;
     let bad = ["panicked", "memory allocation of", "overflowed its stack", "RUST_BACKTRACE"];
-    let is_noted = |argument: &&OsString| {
-        NOTED.iter().any(|option| argument.to_string_lossy().starts_with(option))
+    let is_sentence = |line: &&str| {
+        !line.is_empty() && !line.starts_with("warning: ") && !line.starts_with("note: ")
     };
-    let most = 1 + arguments.iter().filter(is_noted).count();
+    let mut sentences = text.lines().filter(is_sentence);
     let expected = match status.code() {
         Some(0) => true,
         Some(1) => arguments.iter().any(|argument| argument == "bench"),
-        Some(2) => (1..=most).contains(&text.lines().filter(|line| !line.is_empty()).count()),
+        Some(2) => {
+            sentences.next().is_some_and(|line| line.starts_with("error: "))
+                && sentences.next().is_none()
+        }
         Some(130) => lasts,
         _ => false,
     };

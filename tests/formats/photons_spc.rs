@@ -122,7 +122,7 @@ fn records_are_counted() {
 
     let said = done(folder.path(), "info x.spc");
     assert!(
-        said.contains("FIFO of SPC-150") && said.contains("unit of time         5e-8 s"),
+        said.contains("FIFO of SPC-150") && said.contains("unit of time         50.0 ns"),
         "{said}"
     );
 }

@@ -275,7 +275,7 @@ fn equal_seeds_give_equal_recordings_of_any_order_and_length() {
     let short = samples(&RawSimulation { times: 10_001, ..nt.clone() }, &path);
     assert!((0..3).all(|input| short[input][..] == reference[input][..10_001]));
 
-    // More than a block: 16 Mi samples of two inputs.
+    // More than a block.
     let long = RawSimulation { times: (1 << 24) + 4321, ..simulation("i8") };
     let mut calls = Vec::new();
     long.write(&path, |times| {
@@ -283,7 +283,8 @@ fn equal_seeds_give_equal_recordings_of_any_order_and_length() {
         Ok(())
     })
     .unwrap();
-    assert_eq!(calls, [1 << 24, (1 << 24) + 4321]);
+    assert!(calls.len() > 1 && calls.is_sorted_by(|a, b| a < b), "{calls:?}");
+    assert_eq!(calls.last(), Some(&long.times));
     let mut reader = npy::Reader::open(&path).unwrap();
     let mut tail = vec![0; 4321 + 5000];
     reader.read_at((1 << 25) + 4321 - 5000, &mut tail).unwrap();

@@ -49,8 +49,14 @@ pub fn digits(value: f64) -> String {
     if value != 0.0 && value.abs() < 1e-4 {
         return format!("{value:.2e}");
     }
-    let decimals = if value == 0.0 { 0 } else { (2 - value.abs().log10().floor() as i32).max(0) };
+    let decimals = if value == 0.0 { 0 } else { (2 - power_of_ten(value, 3)).max(0) };
     format!("{value:.*}", decimals as usize)
+}
+
+/// The power of ten of a number's first digit, after it is rounded to so few.
+fn power_of_ten(number: f64, digits: usize) -> i32 {
+    let text = format!("{number:.*e}", digits - 1);
+    text.split_once('e').and_then(|(_, power)| power.parse().ok()).unwrap_or(0)
 }
 
 /// A value with its standard error, both rounded to two digits of the error, and the unit: "48.31 +- 0.93 us". Seconds have
@@ -62,11 +68,7 @@ pub fn uncertain(value: f64, error: f64, unit: &str) -> String {
     };
     let unit = format!("{prefix}{unit}");
     let (value, error) = (value / 10_f64.powi(power), error / 10_f64.powi(power));
-    // Power of ten of the error's first digit, after it is rounded to two.
-    let first = |number: f64| -> i32 {
-        let text = format!("{number:.1e}");
-        text.split_once('e').and_then(|(_, power)| power.parse().ok()).unwrap_or(0)
-    };
+    let first = |number: f64| power_of_ten(number, 2);
     let text = match error.is_finite() && error > 0.0 {
         true => match 1 - first(error) {
             decimals @ 0..=6 => format!("{value:.0$} +- {error:.0$}", decimals as usize),
