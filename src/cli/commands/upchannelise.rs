@@ -129,7 +129,7 @@ pub struct Subchannels {
     #[arg(long, value_name = "U")]
     upchannelise: Option<usize>,
     /// Scale the weights of --upchannelise so that white noise keeps its variance [default: a tone keeps its amplitude]
-    #[arg(long, requires = "upchannelise")]
+    #[arg(long, requires = "upchannelise", hide_short_help = true)]
     unit_noise: bool,
 }
 
