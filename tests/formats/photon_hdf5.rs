@@ -97,7 +97,7 @@ fn photons_are_those_that_phconvert_wrote() {
 /// `corrust info` lists photons, spots and the setup.
 fn facts(folder: &Path, single: &[Record]) {
     let said = done(folder, "info single.h5");
-    for line in ["Photon-HDF5 0.5", "num_pixels           3", "unit of microtimes   1.6e-11 s"] {
+    for line in ["Photon-HDF5 0.5", "num_pixels           3", "unit of microtimes   16.0 ps"] {
         assert!(said.contains(line), "{said}");
     }
     let json: serde_json::Value =
