@@ -38,10 +38,11 @@ const UNIX_0: f64 = 40_587.0;
 
 /// Write powers of inputs to a SIGPROC filterbank file
 ///
-/// P[t][c] = sum over inputs and the times of an integration of |x_i[c][t]|^2, what searches for pulsars
-/// and bursts read. Missing samples count as zero. With --stokes of pairs of polarisations, summed over antennas: I, or I, Q, U
-/// and V in four IFs. With --channelise of raw voltages a spectrum is a time. Where the output's name ends in .npy it is a NumPy file, [sample][channel], or with --stokes
-/// [sample][parameter][channel]: int64 of integer samples, exact; float64 of cf16.
+/// P[t][c] = sum over inputs and the times of an integration of |x_i[c][t]|^2, as searches for pulsars and bursts
+/// read them. Missing samples count as zero. With --stokes of pairs of polarisations, summed over antennas: I, or I, Q, U
+/// and V in four IFs. With --channelise a spectrum of raw voltages is a time. Where the output's name ends in .npy it is
+/// a NumPy file, [sample][channel], or with --stokes [sample][parameter][channel]: int64 of integer samples, exact;
+/// float64 of cf16.
 #[derive(Debug, clap::Args)]
 #[command(
     after_long_help = EXAMPLES,

@@ -46,7 +46,7 @@ pub struct Args {
     /// Hold a parameter at a value, as kappa=4.2 or tau=50us; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     fix: Vec<(String, f64)>,
-    /// Begin a parameter at a value, too, beside those that the curve suggests; frees kappa; may be repeated
+    /// Start fits from this value of a parameter, too, beside those that the curve suggests; frees kappa; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment, hide_short_help = true)]
     start: Vec<(String, f64)>,
     /// Keep a parameter within bounds, as tau=10us..1ms or kappa=0.5..10; may be repeated [default: kappa from 1 on]
@@ -61,11 +61,11 @@ pub struct Args {
     /// Curve of the tables by its name, as pair_0_1 or mean; may be repeated [default: all but the mean]
     #[arg(long, value_name = "NAME")]
     curve: Vec<String>,
-    /// Take all lags alike, whatever their bars
+    /// Weigh all lags alike, whatever their error bars
     #[arg(long, hide_short_help = true)]
     unweighted: bool,
-    /// State uncertainties that take errors of lags as independent of each other, as of made curves; those of measured curves
-    /// are not, and come from columns of autocorrelate --blocks
+    /// State uncertainties for independent errors of lags, as synthetic curves have. Errors of measured curves are correlated:
+    /// by default uncertainties come from the columns of autocorrelate --blocks
     #[arg(long, hide_short_help = true)]
     independent: bool,
     /// Radius of the focus (1/e^2), as 0.25um: prints diffusion constants, D = waist^2 / (4 tau)

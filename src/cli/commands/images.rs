@@ -52,13 +52,13 @@ pub struct Args {
     /// NumPy file for maps, float64 [row][column][mean, variance, number, brightness]
     #[arg(long, value_name = "MAPS.npy", value_parser = output())]
     brightness: Option<PathBuf>,
-    /// Counts of a photon, of the detector
+    /// Detector counts of one photon
     #[arg(long, value_name = "COUNTS", default_value_t = 1.0, hide_short_help = true)]
     gain: f64,
-    /// Counts without light, of the detector
+    /// Detector counts without light
     #[arg(long, value_name = "COUNTS", default_value_t = 0.0, hide_short_help = true)]
     dark: f64,
-    /// Variance of the counts without light
+    /// Variance of the detector counts without light
     #[arg(long, value_name = "COUNTS", default_value_t = 0.0, hide_short_help = true)]
     dark_variance: f64,
     /// NumPy file for the spatial correlation, float64 [2][2 R + 1][2 C + 1]: values, standard errors
@@ -67,7 +67,7 @@ pub struct Args {
     /// Largest lags of the spatial correlation, in rows and columns, as 16,32
     #[arg(long, value_name = "R,C", default_value = "16,32", value_parser = pair, hide_short_help = true)]
     lags: (usize, usize),
-    /// Frames over which each pixel's mean is taken out before they are correlated; 1: the mean of each frame is
+    /// Frames whose mean is subtracted from each pixel before correlating; 1: the mean of each frame is subtracted
     ///
     /// With 2 or more, structures that do not move drop out. Frames of a last window that is not full are left out.
     #[arg(long, value_name = "FRAMES", default_value_t = 1, hide_short_help = true)]
@@ -100,7 +100,7 @@ pub struct Args {
     /// Fit diffusion in a plane, not in space
     #[arg(long, hide_short_help = true)]
     plane: bool,
-    /// Hold the value at large lags at 0, which the mean that is taken out lowers
+    /// Hold the value at large lags at 0, though the subtracted mean lowers it
     #[arg(long, hide_short_help = true)]
     no_offset: bool,
     /// NumPy file for the pair correlation along rows, float64 [row][column][point][lag, g, standard error]: of every pixel

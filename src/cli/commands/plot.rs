@@ -59,7 +59,7 @@ pub struct Args {
     /// Figure to draw [default: matrix; waterfall of powers]
     #[arg(long, value_enum)]
     kind: Option<Kind>,
-    /// Which dump, from 0; a waterfall has them all
+    /// Number of the dump, from 0; a waterfall has all
     #[arg(long, value_name = "D", default_value_t = 0)]
     dump: usize,
     /// Channel of the matrix, from 0 [default: the middle one]
@@ -68,10 +68,10 @@ pub struct Args {
     /// Inputs i,j of the waterfall; of UVH5, antennas in the file's order [default: 1,0, or 0,0 of one]
     #[arg(long, value_name = "I,J", value_delimiter = ',', num_args = 1)]
     baseline: Vec<usize>,
-    /// Which polarisation of a UVH5 file, from 0 in the file's order
+    /// Polarisation of a UVH5 file, from 0 in the file's order
     #[arg(long, value_name = "P", default_value_t = 0)]
     polarisation: usize,
-    /// Which one of several, from 0: beam, Stokes parameter of powers, or input of spectra
+    /// Number, from 0, of the beam, the Stokes parameter of powers, or the input of spectra
     #[arg(long, value_name = "K", default_value_t = 0)]
     index: usize,
 }

@@ -69,7 +69,7 @@ struct RecordingArgs {
     /// frames]
     #[arg(long, value_name = "T", conflicts_with = "diffusion")]
     times: Option<u64>,
-    /// How a sample is stored: ci8, ci4, ci4-offset or cf16; with --raw i8, i16, f32, ci8, ci16 or cf32, or in VDIF
+    /// Encoding of a sample: ci8, ci4, ci4-offset or cf16; with --raw i8, i16, f32, ci8, ci16 or cf32, or in VDIF
     /// vdif-2, vdif-2-complex and so on, of 1, 2, 4, 8 or 16 bits [default: ci8, i8, or vdif-8]
     #[arg(long, conflicts_with = "diffusion")]
     encoding: Option<String>,

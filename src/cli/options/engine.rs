@@ -42,8 +42,8 @@ pub struct Engine {
     /// Oversampling factor A/B, as 32/27: a spectrum begins B/A of a channel's period after the one before [default: 1]
     #[arg(long, value_name = "A/B", hide_short_help = true)]
     oversample: Option<Oversampling>,
-    /// Invert a band that runs downwards, as one is of which the recording says so: channels are conjugated and written in
-    /// ascending frequency
+    /// Invert a band that runs downwards: channels are conjugated and written in ascending frequency [default: as the
+    /// recording says]
     #[arg(long, hide_short_help = true)]
     inverted: bool,
     /// JSON file of delays of the inputs, in seconds; needs the sample rate, from the recording or --rate

@@ -40,18 +40,18 @@ pub struct Listening {
     /// (four ports); a socket and a thread for each
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7148", value_delimiter = ',')]
     pub listen: Vec<Endpoints>,
-    /// Sockets, and threads, at each address: the system shares out senders among them
+    /// Sockets, and threads, at each address: the system spreads senders over them
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024), hide_short_help = true)]
     pub sockets: u16,
-    /// Interface of which packets for --listen are taken before the system's network stack (AF_XDP, Linux): all of its
-    /// queues, a thread each, or some, as eth1:2 or eth1:0-3. All others pass, and what comes to other queues is received
-    /// as without it
+    /// Network interface to take packets for --listen from before the system's network stack (AF_XDP, Linux): all of its
+    /// queues, a thread each, or some, as eth1:2 or eth1:0-3. Other packets, and all of other queues, reach the system as
+    /// usual
     #[arg(long, value_name = "IFACE", hide_short_help = true)]
     pub xdp: Option<Interface>,
-    /// Runner of the program that takes them: auto, native (the driver) or generic (the system, for any driver)
+    /// Runner of the AF_XDP program: auto, native (the driver) or generic (the system, for any driver)
     #[arg(long, value_name = "MODE", default_value_t, requires = "xdp", hide_short_help = true)]
     pub xdp_mode: Mode,
-    /// Cores that the sockets' threads run on, in turns, as 2-5 or 2,4 [default: any]
+    /// Cores to pin the sockets' threads to, round-robin, as 2-5 or 2,4 [default: any]
     #[arg(long, value_name = "CORES", hide_short_help = true)]
     pub cores: Option<Cores>,
     /// Bytes of packets that the system buffers for each socket, as far as it allows

@@ -27,7 +27,7 @@ pub struct Powers {
     pub axis: Axis,
     /// Seconds of a time sample, where they are known.
     pub interval: Option<f64>,
-    /// Which one of several: a beam, a Stokes parameter, an input.
+    /// Number of the beam, the Stokes parameter or the input to draw.
     pub index: usize,
     pub of: Of,
 }

@@ -71,7 +71,7 @@ pub struct Args {
     /// Interface of the address of which packets are also received before the system's network stack (AF_XDP), as lo
     #[arg(long, value_name = "IFACE")]
     xdp: Option<Interface>,
-    /// Runner of the program that takes them: auto, native (the driver) or generic (the system)
+    /// Runner of the AF_XDP program: auto, native (the driver) or generic (the system)
     #[arg(long, value_name = "MODE", default_value_t, requires = "xdp")]
     xdp_mode: Mode,
     /// Python that may have spead2

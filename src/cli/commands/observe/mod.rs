@@ -58,10 +58,10 @@ const SOON: f64 = 0.25;
 ///
 /// The plan is a TOML file: a table [input], and a table for each product, [[visibilities]], [[beams]], [[grid]],
 /// [[power]], [[spectra]], [[kurtosis]], whose keys are options of the single commands. Each product has the bits that its single
-/// command gives. Samples reach a GPU once. A product whose file fails ends alone, said at once.
+/// command gives. Samples reach a GPU once. A product whose file fails ends alone, with an error at once.
 ///
 /// A live stream is heaps of F-engines, SPEAD over UDP, as corrust serve takes them. SIGINT and SIGTERM end it: products
-/// are then of what came.
+/// then hold what arrived.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {

@@ -53,19 +53,19 @@ pub struct Args {
     #[command(flatten)]
     pub listening: Listening,
     /// Files to write, as live/vis.npy or live/vis.uvh5, for curves live/g.csv or live/g.npy: names get the time of the
-    /// first dump or of the look, as in vis-20260301T120000.000000Z.npy
+    /// first dump or of the update, as in vis-20260301T120000.000000Z.npy
     #[arg(short, long, value_name = "NAME")]
     pub output: Option<PathBuf>,
     /// Array file for UVH5, JSON: telescope, location, antennas, frequencies
     #[arg(long, value_name = "ARRAY.json", value_parser = input(), hide_short_help = true)]
     pub array: Option<PathBuf>,
-    /// Dumps in a file; for curves, looks from one file to the next
+    /// Dumps in a file; for curves, updates from one file to the next
     #[arg(long, default_value_t = 1, value_name = "DUMPS", hide_short_help = true)]
     pub file_dumps: usize,
     /// Time samples in a dump
     #[arg(long, value_name = "T", conflicts_with = "seconds")]
     pub integrate: Option<NonZeroU64>,
-    /// Seconds in a dump, rounded to a whole number of time samples; for curves, seconds from one look to the next
+    /// Seconds in a dump, rounded to a whole number of time samples; for curves, from one update to the next
     /// [default: 1]
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<f64>,
@@ -84,7 +84,7 @@ pub struct Args {
     /// refused. May be repeated
     #[arg(long, value_name = "NAME", value_parser = host, hide_short_help = true)]
     pub http_host: Vec<String>,
-    /// Longest that it correlates what came before a signal that ends it
+    /// Longest time to correlate what arrived before the signal that ends the service
     #[arg(long, value_name = "TIME", default_value = "1.5s", hide_short_help = true)]
     pub drain: Seconds,
     #[command(flatten)]
