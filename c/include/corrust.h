@@ -15,9 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// How a call ended. `corrust_last_error` says why, where it is not `CORRUST_STATUS_OK`.
+// Status of a call. Where it is not `CORRUST_STATUS_OK`, `corrust_last_error` gives the reason.
 typedef enum corrust_status {
-  // The call did what it is to do.
+  // The call succeeded.
   CORRUST_STATUS_OK = 0,
   // An argument, a member of a struct, or a shape that cannot be computed with.
   CORRUST_STATUS_INVALID = 1,
@@ -62,7 +62,7 @@ typedef struct corrust_autocorrelator_config {
   const char *kernel;
   // Pairs of sensors, [pair][2], the second of them delayed by the lag: a row each. NULL: each sensor with itself.
   const size_t *pairs;
-  // How many pairs.
+  // Number of pairs.
   size_t pair_count;
 } corrust_autocorrelator_config;
 
@@ -111,7 +111,7 @@ typedef struct corrust_samples {
   size_t time_stride;
   // Ranges of samples that are missing, and count as zero whatever their bytes; NULL: none.
   const struct corrust_missing *missing;
-  // How many ranges.
+  // Number of ranges.
   size_t missing_count;
   // Not 0: `data` is an address of the device.
   uint32_t on_device;
@@ -141,9 +141,9 @@ typedef struct corrust_beamformer_config {
   size_t channels;
   // P: polarisations, each beamformed by itself (default: 1).
   size_t polarisations;
-  // How a weight is stored: "ci8" (default) or "ci4".
+  // Encoding of weights: "ci8" (default) or "ci4".
   const char *weights;
-  // How sums are shifted down: "nearest" (default) or "floor".
+  // Rounding of shifted sums: "nearest" (default) or "floor".
   const char *rounding;
   // "auto" (default: the first GPU, else the CPU), "cpu", "cuda", "cuda:1", "cuda:0,cuda:1", "cuda:all", "sim".
   const char *device;
@@ -187,7 +187,7 @@ typedef struct corrust_channeliser_config {
   const char *kernel;
   // Complex gains, [N][C] of { float re, im; }; NULL: 1.
   const float *gains;
-  // How many complex gains there are.
+  // Number of complex gains.
   size_t gain_count;
   // Not 0: the band runs downwards.
   size_t inverted;
@@ -217,7 +217,7 @@ typedef struct corrust_correlator_config {
   size_t gates;
   // By how many times each input is delayed; NULL: none.
   const size_t *shifts;
-  // How many there are: the inputs.
+  // Number of shifts: the inputs.
   size_t shift_count;
 } corrust_correlator_config;
 
@@ -304,7 +304,7 @@ enum corrust_status corrust_beamformer_wait(corrust_beamformer *beamformer);
 // Frees a beamformer; NULL is none. Its work on device memory is waited for.
 void corrust_beamformer_free(corrust_beamformer *beamformer);
 
-// The library's version, as in "0.2.0": a text that stays.
+// The library's version, as in "0.2.0", in static memory.
 const char *corrust_version(void);
 
 // One sentence (UTF-8) about the last call of this thread that did not end with CORRUST_STATUS_OK: the argument, the value
@@ -387,8 +387,8 @@ enum corrust_status corrust_correlator_new(const struct corrust_correlator_confi
                                            corrust_correlator **correlator);
 
 // Adds samples, in host or device memory, to the integration: blocks of any number of times, whole blocks of layout tcc.
-// Host memory is free for other use on return. Samples on the device are to stay as they are until their stream has come
-// so far; corrust_correlator_wait and a dump to the host wait for it.
+// Host memory is free for other use on return. Samples on the device must stay unchanged until their stream has done
+// the call's work; corrust_correlator_wait and a dump to the host wait for it.
 enum corrust_status corrust_correlator_accumulate(corrust_correlator *correlator,
                                                   const struct corrust_samples *samples);
 
@@ -418,7 +418,7 @@ enum corrust_status corrust_correlator_wait(corrust_correlator *correlator);
 // Forgets everything since the last dump.
 enum corrust_status corrust_correlator_reset(corrust_correlator *correlator);
 
-// The device that correlates, as a person would name it: a text that stays as long as the correlator. NULL of NULL.
+// Name of the device that correlates: a text that stays as long as the correlator. NULL of NULL.
 const char *corrust_correlator_device(const corrust_correlator *correlator);
 
 // Frees a correlator; NULL is none. Its work on device memory is waited for.

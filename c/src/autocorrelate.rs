@@ -36,7 +36,7 @@ pub struct AutocorrelatorConfig {
     pub kernel: *const c_char,
     /// Pairs of sensors, [pair][2], the second of them delayed by the lag: a row each. NULL: each sensor with itself.
     pub pairs: *const usize,
-    /// How many pairs.
+    /// Number of pairs.
     pub pair_count: usize,
 }
 

@@ -29,9 +29,9 @@ pub struct BeamformerConfig {
     pub channels: usize,
     /// P: polarisations, each beamformed by itself (default: 1).
     pub polarisations: usize,
-    /// How a weight is stored: "ci8" (default) or "ci4".
+    /// Encoding of weights: "ci8" (default) or "ci4".
     pub weights: *const c_char,
-    /// How sums are shifted down: "nearest" (default) or "floor".
+    /// Rounding of shifted sums: "nearest" (default) or "floor".
     pub rounding: *const c_char,
     /// "auto" (default: the first GPU, else the CPU), "cpu", "cuda", "cuda:1", "cuda:0,cuda:1", "cuda:all", "sim".
     pub device: *const c_char,

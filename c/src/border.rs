@@ -9,11 +9,11 @@ use std::{
 
 use corrust_host::Error;
 
-/// How a call ended. `corrust_last_error` says why, where it is not `CORRUST_STATUS_OK`.
+/// Status of a call. Where it is not `CORRUST_STATUS_OK`, `corrust_last_error` gives the reason.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// The call did what it is to do.
+    /// The call succeeded.
     Ok = 0,
     /// An argument, a member of a struct, or a shape that cannot be computed with.
     Invalid = 1,
@@ -172,7 +172,7 @@ pub unsafe fn free<T>(
     });
 }
 
-/// The library's version, as in "0.2.0": a text that stays.
+/// The library's version, as in "0.2.0", in static memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn corrust_version() -> *const c_char {
     const VERSION: &CStr =

@@ -47,7 +47,7 @@ pub struct ChanneliserConfig {
     pub kernel: *const c_char,
     /// Complex gains, [N][C] of { float re, im; }; NULL: 1.
     pub gains: *const f32,
-    /// How many complex gains there are.
+    /// Number of complex gains.
     pub gain_count: usize,
     /// Not 0: the band runs downwards.
     pub inverted: usize,

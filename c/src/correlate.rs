@@ -40,7 +40,7 @@ pub struct CorrelatorConfig {
     pub gates: usize,
     /// By how many times each input is delayed; NULL: none.
     pub shifts: *const usize,
-    /// How many there are: the inputs.
+    /// Number of shifts: the inputs.
     pub shift_count: usize,
 }
 
@@ -118,8 +118,8 @@ pub unsafe extern "C" fn corrust_correlator_new(
 }
 
 /// Adds samples, in host or device memory, to the integration: blocks of any number of times, whole blocks of layout tcc.
-/// Host memory is free for other use on return. Samples on the device are to stay as they are until their stream has come
-/// so far; corrust_correlator_wait and a dump to the host wait for it.
+/// Host memory is free for other use on return. Samples on the device must stay unchanged until their stream has done
+/// the call's work; corrust_correlator_wait and a dump to the host wait for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn corrust_correlator_accumulate(
     correlator: *mut Correlator,
@@ -279,7 +279,7 @@ pub unsafe extern "C" fn corrust_correlator_reset(correlator: *mut Correlator) -
     unsafe { with(correlator, "corrust_correlator", work) }
 }
 
-/// The device that correlates, as a person would name it: a text that stays as long as the correlator. NULL of NULL.
+/// Name of the device that correlates: a text that stays as long as the correlator. NULL of NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn corrust_correlator_device(correlator: *const Correlator) -> *const c_char {
     // SAFETY: the caller passes a correlator.

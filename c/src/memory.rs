@@ -1,4 +1,4 @@
-//! What C passes: structs that say their size, texts, and memory.
+//! Arguments from C: structs with their sizes, texts, and memory.
 
 use std::{
     ffi::{CStr, c_char, c_void},
@@ -62,7 +62,7 @@ pub struct SamplesView {
     pub time_stride: usize,
     /// Ranges of samples that are missing, and count as zero whatever their bytes; NULL: none.
     pub missing: *const MissingRange,
-    /// How many ranges.
+    /// Number of ranges.
     pub missing_count: usize,
     /// Not 0: `data` is an address of the device.
     pub on_device: u32,
