@@ -45,9 +45,9 @@ impl<T> Default for Blocks<T> {
 /// Standard errors of curves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Errors {
-    /// Of [`Sums::g`], `[row][point]`; NaN where fewer than two blocks have the lag.
+    /// Standard errors of [`Sums::g`], `[row][point]`; NaN where fewer than two blocks have the lag.
     pub rows: Array2<f64>,
-    /// Of [`Sums::mean_g`], of each point.
+    /// Standard error of each point of [`Sums::mean_g`].
     pub mean: Vec<f64>,
 }
 

@@ -386,7 +386,7 @@ impl Correlator {
         }
     }
 
-    /// Has the backend sum `times` times of which `gaps` are missing, and counts them.
+    /// Sums `times` times, of which `gaps` are missing, on the backend, and counts them.
     fn sum(
         &mut self,
         times: usize,

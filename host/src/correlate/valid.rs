@@ -87,7 +87,7 @@ pub(super) struct Counter {
     lost_each: Option<Array2<u64>>,
 }
 
-/// What [`Counter`] counts of a channel.
+/// Counts of a channel, by [`Counter`].
 #[derive(Clone, Copy, Default)]
 struct OfChannel {
     times: u64,

@@ -68,7 +68,7 @@ pub struct Tuning {
     pub capability: (u32, u32),
     /// Source of the numbers.
     pub basis: Basis,
-    /// Where, when and with what they were measured, for people to read.
+    /// Place, date and program of the measurement, for people to read.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub machine: BTreeMap<String, String>,
     /// The correlator's.

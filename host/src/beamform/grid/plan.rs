@@ -88,7 +88,7 @@ impl Builder {
         self
     }
 
-    /// Where to beamform (default: the first GPU, else the CPU).
+    /// Sets the device (default: the first GPU, else the CPU).
     pub fn device(mut self, device: Device) -> Self {
         self.device = device;
         self

@@ -57,7 +57,7 @@ pub(super) struct Tensor {
     carried_times: usize,
 }
 
-/// How the kernel is launched.
+/// Launch of the kernel.
 struct Launch {
     kernel: Kernel<GridMma>,
     /// Eights of rows and of columns.

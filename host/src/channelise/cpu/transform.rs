@@ -323,10 +323,10 @@ unsafe fn finish<V: Vector>(engine: &Engine, lanes: &[Lane], from: &[V], to: &mu
     }
 }
 
-/// Where [`finish`] writes its channels.
+/// Output of [`finish`]: its channels.
 struct Channels<'a, V> {
     engine: &'a Engine,
-    /// Of each lane's input.
+    /// Gains of each lane's input.
     gains: [&'a [[f32; 2]]; MAX_LANES],
     /// Whether all lanes are of one input.
     alike: bool,

@@ -197,7 +197,7 @@ impl Sums {
         unsafe { self.gpu.launch(stream, kernel, blocks, &parameters) }
     }
 
-    /// Has the 64-bit sums of a gate be all that was summed.
+    /// Folds the 32-bit sums of a gate into its 64-bit ones.
     fn widen(&mut self, gate: usize, stream: Stream) -> Result<()> {
         if self.gates[gate].partial_times == 0 {
             return Ok(());
@@ -212,7 +212,7 @@ impl Sums {
         Ok(())
     }
 
-    /// Has the sums of single precision of a gate be all that was summed, rounded once.
+    /// Folds the sums of a gate into those of single precision, rounded once.
     fn round(&mut self, gate: usize, stream: Stream) -> Result<()> {
         if !self.gates[gate].total_used {
             return Ok(());
