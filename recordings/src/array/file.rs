@@ -53,7 +53,7 @@ pub struct Array {
     pub inputs: Option<Vec<Input>>,
     /// The channels; [`Array::frequencies`] gives their frequencies.
     pub channels: Option<Channels>,
-    /// When the recording's first time begins, UTC.
+    /// Start of the recording's first time, UTC.
     pub start: Option<Timestamp>,
     /// Seconds from one time to the next.
     pub sample_time: Option<f64>,

@@ -97,7 +97,7 @@ impl Site {
         Some((greenwich + sp00(tt.0, tt.1) + self.longitude).rem_euclid(TAU))
     }
 
-    /// Where `center` is; [`None`] where SOFA does not know the moment.
+    /// Apparent direction of `center`; [`None`] where SOFA does not know the moment.
     pub(crate) fn apparent(self, center: &PhaseCenter, moment: Moment) -> Option<Apparent> {
         let Self { latitude, longitude, altitude, dut1 } = self;
         let [ra, dec] = [center.ra, center.dec].map(f64::to_radians);

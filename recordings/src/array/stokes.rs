@@ -29,7 +29,7 @@ pub enum Stokes {
 }
 
 impl Stokes {
-    /// How many they are.
+    /// Number of parameters.
     pub const fn count(self) -> usize {
         match self {
             Self::I => 1,

@@ -60,7 +60,7 @@ impl Options {
     }
 }
 
-/// How far apart the times of a recording are.
+/// Step from one time of a recording to the next.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pace {
     /// Seconds from one time to the next.

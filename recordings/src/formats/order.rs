@@ -12,7 +12,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// What is expected of photons, as errors say it.
+    /// Expectation of photons, in the words of errors.
     pub const EXPECTED: &str =
         "expected times that never run backwards, or by one photon at the most";
 

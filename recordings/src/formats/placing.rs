@@ -114,7 +114,7 @@ pub struct Stamp {
     pub validity: Validity,
 }
 
-/// Which samples of a frame are valid.
+/// Valid samples of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
     All,
@@ -126,7 +126,7 @@ pub enum Validity {
     },
 }
 
-/// How frames of several threads follow each other.
+/// Order of frames of several threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
     /// The threads' numbers, ascending: channel `c` of the `t`th one is input `t x channels + c`.
@@ -138,7 +138,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Which of the threads one is.
+    /// Index of a thread, by its number.
     pub fn thread(&self, number: u16) -> Option<usize> {
         self.threads.binary_search(&number).ok()
     }
@@ -229,7 +229,7 @@ impl Filling {
         slots.filter(|(_, here)| **here).map(|(slots, _)| unknown(slots)).sum()
     }
 
-    /// Which of the frames one is: by thread and frame.
+    /// Index of a frame: by thread and frame.
     pub fn slot(&self, thread: usize, frame: u64) -> usize {
         thread * self.frames_of_thread() + (frame - self.frames.start) as usize
     }

@@ -31,7 +31,7 @@ pub trait Recording<S = Shape>: Send {
     /// Seconds from one time to the next, where the file says so.
     fn interval(&self) -> Option<f64>;
 
-    /// When the first time was taken, where the file says so.
+    /// Start of the first time, where the file says it.
     fn start(&self) -> Option<Timestamp> {
         None
     }
@@ -52,13 +52,13 @@ pub trait Recording<S = Shape>: Send {
         None
     }
 
-    /// How far noise in each channel is from complex noise, `|E[x^2]| / E[|x|^2]`, where it is known: 1 of real samples.
+    /// Circularity of noise in each channel, `|E[x^2]| / E[|x|^2]`, where it is known: 0 for complex noise, 1 for real samples.
     /// Channels beyond the last have complex noise. [`Judge`](corrust_host::kurtosis::Judge) takes it.
     fn circularity(&self) -> Vec<f64> {
         Vec::new()
     }
 
-    /// How samples of few bits were made of others, where the files say so: as each of them says.
+    /// Quantisation by which samples of few bits were made of others, of each file that says it.
     fn quantised(&self) -> &[Quantised] {
         &[]
     }

@@ -21,7 +21,7 @@ pub enum Bits {
 }
 
 impl Bits {
-    /// How many they are.
+    /// Number of bits.
     pub const fn count(self) -> usize {
         match self {
             Self::Eight => 8,
@@ -51,7 +51,7 @@ pub struct Header {
     pub source: String,
     /// Right ascension and declination of the source, degrees, where they are known.
     pub direction: Option<[f64; 2]>,
-    /// When the first sample begins: the modified Julian date in UTC.
+    /// Start of the first sample: modified Julian date in UTC.
     pub start: f64,
     /// Seconds of a sample.
     pub interval: f64,
@@ -63,9 +63,9 @@ pub struct Header {
     pub channels: usize,
     /// Powers of each channel, `nifs`: 4 of I, Q, U, V, else 1.
     pub ifs: usize,
-    /// How samples are stored.
+    /// Encoding of samples.
     pub bits: Bits,
-    /// This beam and how many there are, from 1; [`None`] where there are no beams.
+    /// Number of this beam, from 1, and of all; [`None`] where there are no beams.
     pub beam: Option<(u32, u32)>,
 }
 

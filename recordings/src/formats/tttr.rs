@@ -82,7 +82,7 @@ pub(crate) enum Event {
     Invalid,
 }
 
-/// How the 32 bits of a record are divided.
+/// Fields of a record of 32 bits.
 pub(crate) trait Words {
     /// Whether it is no photon.
     fn is_special(word: u32) -> bool;
@@ -213,7 +213,7 @@ macro_rules! of_words {
 }
 pub(crate) use of_words;
 
-/// How the records of a file are divided.
+/// Fields of the records of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Division {
     PicoT2,
@@ -297,7 +297,7 @@ pub struct Header {
     pub microtime: Option<f64>,
     /// Records that are there.
     pub records: u64,
-    /// When it was made, by the instrument's own clock.
+    /// Date of the file, by the instrument's own clock.
     pub created: Option<Timestamp>,
     /// Seconds of the acquisition, where the header tells it and all records are there.
     pub acquisition: Option<f64>,

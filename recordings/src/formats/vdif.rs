@@ -117,7 +117,7 @@ impl Header {
         (says && rate > 0.0).then_some(rate * unit * components)
     }
 
-    /// Which of the channels are valid.
+    /// Valid channels.
     #[doc(hidden)]
     pub fn validity(&self, channels: usize) -> Validity {
         if self.invalid {
@@ -272,7 +272,7 @@ pub fn frame_samples(encoding: RawEncoding, channels: usize, rate: f64) -> Optio
 /// First frame of samples that begin at some time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FirstFrame {
-    /// When it begins.
+    /// Start of the frame.
     pub start: Timestamp,
     /// Times before it.
     pub before: u64,

@@ -107,7 +107,7 @@ pub fn decays(path: &Path, options: &Options, within: Option<Range<f64>>) -> Res
     Ok(Decays { unit: microtimes.unit, channels, counts: table })
 }
 
-/// Where the pattern of a component comes from.
+/// Source of the pattern of a component.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pattern {
     /// All microtimes alike: background and afterpulses.

@@ -84,7 +84,7 @@ pub struct Options {
     /// Seconds of an instant, rounded to whole units of the file's; of counts, what they are (by default
     /// [`DWELL`]).
     pub dwell: Option<f64>,
-    /// Which channels, in this order ([`SYNC`](crate::formats::tttr::SYNC) among them); none for all that have
+    /// Channels to read, in this order ([`SYNC`](crate::formats::tttr::SYNC) among them); none for all that have
     /// photons.
     pub channels: Vec<usize>,
     /// A sensor of each channel for each of these; none for one sensor of all its photons.
@@ -101,7 +101,7 @@ pub struct Options {
     pub start: Option<f64>,
     /// Seconds of a unit of arrival times in NumPy files, which do not say.
     pub unit: Option<f64>,
-    /// Which spot of a Photon-HDF5 file; none where there is one.
+    /// Spot of a Photon-HDF5 file; none where there is one.
     pub spot: Option<usize>,
     /// Whether to read what there is of a file that is cut short.
     pub keep_going: bool,

@@ -166,7 +166,7 @@ impl Photons {
         Ok(count)
     }
 
-    /// Goes on by so many photons.
+    /// Advances by a number of photons.
     fn pass(&mut self, photons: usize) {
         self.taken += photons as u64;
         self.used.iter_mut().for_each(|used| *used += photons);

@@ -83,7 +83,7 @@ impl<S: CountSource> Reading<S> {
         self.late.clone()
     }
 
-    /// Goes on by so many instants, which have been read.
+    /// Advances by a number of instants, which have been read.
     fn pass(&mut self, instants: u64) {
         self.position += instants;
         self.late.store(self.source.late(), Ordering::Relaxed);

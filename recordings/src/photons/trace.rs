@@ -1,4 +1,4 @@
-//! How the rate of photons goes with time.
+//! Rate of photons against time.
 
 use std::ops::Range;
 

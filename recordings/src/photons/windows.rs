@@ -35,7 +35,7 @@ impl Windows {
         Self(std::iter::once(0..instants).collect())
     }
 
-    /// These without others, in any order.
+    /// Returns these without others, in any order.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`]; [`Error::Invalid`] where nothing is left.

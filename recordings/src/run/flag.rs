@@ -106,7 +106,7 @@ impl<'a> Flag<'a> {
         Ok((passed, self.stage.times()))
     }
 
-    /// Goes on to a stretch, judged, and the gap before it; how many times they have.
+    /// Advances to a stretch, judged, and the gap before it, and returns their numbers of times.
     fn stretch(&mut self) -> Result<(u64, u64)> {
         let (passed, times) = match self.ahead.take() {
             Some(filled) => filled,

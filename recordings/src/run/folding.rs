@@ -189,7 +189,7 @@ impl Folding {
         Ok(self)
     }
 
-    /// How many gates there are.
+    /// Number of gates.
     pub fn bins(&self) -> usize {
         self.bins
     }

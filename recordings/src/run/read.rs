@@ -142,7 +142,7 @@ impl<S: Recorded> Reader<S> {
         }
     }
 
-    /// Goes on to the next block, and the gap before it, where nothing is left of the one before; whether there is something.
+    /// Advances to the next block, and the gap before it, where nothing is left of the one before; false at the end.
     fn fill(&mut self) -> Result<bool> {
         while self.gap == 0 && self.present == 0 {
             match (self.reading().advance()?, self.head.times) {

@@ -6,7 +6,7 @@ use corrust_host::{Error, Result, samples::Shape};
 
 use super::source::{Head, Piece, Recorded, Source, Wants};
 
-/// How far the work on a recording has come.
+/// Progress of the work on a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Times that are done, missing ones included.
@@ -42,7 +42,7 @@ pub trait Product<S: Recorded = Shape> {
 struct Running<'a, S: Recorded> {
     name: String,
     product: Box<dyn Product<S> + 'a>,
-    /// How long the host was at work on it.
+    /// Time that the host worked on it.
     took: Duration,
 }
 
@@ -106,14 +106,14 @@ pub struct Run<'a, S: Recorded = Shape> {
     progress: Option<Box<dyn FnMut(u64) + 'a>>,
 }
 
-/// What a run has done.
+/// Summary of a run.
 #[derive(Debug)]
 pub struct Done {
     /// Times that were handed out.
     pub times: u64,
     /// Products that ended before the others, and why.
     pub faults: Vec<(String, Error)>,
-    /// How long the host was at work on each of the others: which of them a stream that comes too fast waited for.
+    /// Time that the host worked on each other product; a stream that comes too fast waits for the longest of them.
     pub took: Vec<(String, Duration)>,
     /// Samples of each input that an F-engine clipped; none without one.
     pub clipped: Vec<u64>,

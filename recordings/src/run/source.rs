@@ -25,7 +25,7 @@ pub struct Head<S = Shape> {
     pub times: Option<u64>,
     /// Seconds from one time to the next, if known.
     pub interval: Option<f64>,
-    /// When the first time was taken, if known.
+    /// Start of the first time, if known.
     pub start: Option<Timestamp>,
     /// Frequencies of the channels, if known.
     pub frequencies: Option<Channels>,
@@ -35,7 +35,7 @@ pub struct Head<S = Shape> {
     pub source: Option<PhaseCenter>,
     /// Noise of the channels, as [`Recording::circularity`] has it.
     pub circularity: Vec<f64>,
-    /// How samples of few bits were made, as [`Recording::quantised`] has it.
+    /// Quantisation of samples of few bits, as [`Recording::quantised`] has it.
     pub quantised: Vec<Quantised>,
 }
 
@@ -78,7 +78,7 @@ impl<S> Head<S> {
 pub struct Piece<View> {
     /// The first of them, counted from the stream's first.
     pub start: u64,
-    /// How many they are.
+    /// Number of times.
     pub times: u64,
     /// The samples and the missing ones, in the memory of a GPU if they were made or [brought](crate::run::Bring) there;
     /// [`None`] within a long gap: all are missing, and nothing is to be computed.
@@ -96,7 +96,7 @@ impl Piece<Samples<'_>> {
     }
 }
 
-/// What is asked of a stream before anything is read.
+/// Demands on a stream before anything is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wants {
     /// Times that are read, from the first on; all where there are fewer.

@@ -35,7 +35,7 @@ impl HostSpectra {
         Self { spectra, head, times: times.max(1), gpu, taken: 0 }
     }
 
-    /// Goes on to spectra that have not been taken, and returns how many there are; 0 at the end.
+    /// Advances to spectra that have not been taken, and returns their number; 0 at the end.
     fn go_on(&mut self) -> Result<u64> {
         if self.taken == self.spectra.piece().times {
             self.spectra.advance()?;

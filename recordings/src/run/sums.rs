@@ -51,7 +51,7 @@ impl<Tell: FnMut(&[i64], u64) -> Result<()>> BlockSums<Tell> {
         Ok(())
     }
 
-    /// Goes on by times that do not reach beyond the block.
+    /// Advances by times that end within the block.
     fn pass(&mut self, times: u64) -> Result<()> {
         self.times += times;
         if self.times == self.length { self.end() } else { Ok(()) }

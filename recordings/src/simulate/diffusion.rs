@@ -127,7 +127,7 @@ impl Default for Diffusion {
 pub struct Photon {
     /// Picoseconds since the start.
     pub time: u64,
-    /// Which detector saw it.
+    /// Detector that saw it.
     pub detector: u8,
     /// Picoseconds since the laser's pulse.
     pub microtime: u32,
@@ -413,7 +413,7 @@ impl Diffusion {
 }
 
 impl Molecule {
-    /// Goes on for so many steps from step `first` on; returns its photons.
+    /// Advances by `steps` from step `first` on, and returns the photons.
     fn go(&mut self, all: &Diffusion, first: u64, steps: u64) -> Vec<Photon> {
         let mut photons = Vec::new();
         let sides = all.sides();

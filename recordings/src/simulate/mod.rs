@@ -78,7 +78,7 @@ pub struct Simulation {
 pub struct Source {
     /// Power received by each input, in units of the receiver noise's.
     pub power: f64,
-    /// When each input receives the source, in wideband samples after the centre of the array.
+    /// Delay of the source at each input, in wideband samples after the centre of the array.
     pub delays: Vec<f64>,
     /// Direction of the source: a unit vector east, north, up.
     #[serde(skip)]

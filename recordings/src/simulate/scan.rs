@@ -171,7 +171,7 @@ impl Scan {
 }
 
 impl Molecule {
-    /// Goes on for the time of a frame, and adds its photons.
+    /// Advances by a frame, and adds its photons.
     fn cross(&mut self, scan: &Scan, sides: [f64; 3], frame: &mut [u16]) {
         let ratio = scan.diffusion.axial_ratio.unwrap_or(1.0);
         // Variance along an axis after a time: 2 D t = w^2 t / (2 tau_D).

@@ -10,7 +10,7 @@ use crate::formats::{input::Input, placing::Stamp};
 /// Bytes that are read at once: so many stay in a processor's cache until they are copied.
 pub(super) const CHUNK: usize = 512 << 10;
 
-/// How far apart in a file frames of one time may be, in bytes.
+/// Largest distance in a file between frames of one time, in bytes.
 pub(super) const AHEAD: usize = 64 << 20;
 
 /// The files of a recording.
@@ -35,7 +35,7 @@ impl Files {
     }
 }
 
-/// Goes through the frames of files one after the other.
+/// Cursor over the frames of files, one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
     /// Files still to be read, in reverse; the last one is being read.
@@ -120,7 +120,7 @@ impl Cursor {
         Ok(None)
     }
 
-    /// Goes on to the next byte at which a frame of the recording begins; whether there is one. Headers agree
+    /// Advances to the next byte at which a frame of the recording begins; false where there is none. Headers agree
     /// in some fifty bits, which other bytes do not by chance.
     fn find(&mut self, files: &mut Files, framing: &impl Framing) -> Result<bool> {
         let size = framing.geometry().frame;

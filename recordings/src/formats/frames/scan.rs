@@ -33,7 +33,7 @@ pub(super) struct LaterFrame {
 #[derive(Debug)]
 pub(super) struct Sequence {
     pub(super) cursor: Cursor,
-    /// Which threads are in it.
+    /// Threads that it has.
     pub(super) threads: Vec<bool>,
     pub(super) early: Vec<LaterFrame>,
     /// The cursor's last frame, until it is [handed out](super::Frames::next_frame).
@@ -181,7 +181,7 @@ pub(super) fn sequences(scans: &[Scan], threads: &[u16]) -> (Vec<Sequence>, Vec<
     (sequences.into_iter().map(sequence).collect(), order)
 }
 
-/// How many frames a thread has in a second, from the rate that the caller or the header says, or else as they are
+/// Number of frames of a thread in a second, from the rate that the caller or the header says, or else as they are
 /// [`counted`]; and how far apart times are by that.
 pub(super) fn frames_per_second(
     files: &mut Files,
@@ -230,7 +230,7 @@ pub(super) fn frames_per_second(
     Ok((counted, pace))
 }
 
-/// How many frames a thread has in a second, from the highest number, or from the fractions of a second that headers
+/// Number of frames of a thread in a second, from the highest number, or from the fractions of a second that headers
 /// have; [`None`] where all frames are of one second and nothing says it.
 pub(super) fn counted(
     files: &mut Files,
@@ -267,7 +267,7 @@ pub(super) fn counted(
     Ok(Some(u64::from(highest) + 1))
 }
 
-/// Which frame of a file is the first that is not before something; a few may be out of order.
+/// Number of the first frame of a file that is not before something; a few may be out of order.
 pub(super) fn first_after(
     files: &mut Files,
     file: usize,

@@ -200,7 +200,7 @@ impl Header {
         Some(PhaseCenter { name: self.source.clone()?, ra, dec })
     }
 
-    /// How a sample is stored, if channels are stored so.
+    /// Encoding of a sample, where it is one of channels.
     pub(super) fn encoding(&self) -> Option<Encoding> {
         match self.bits {
             4 => Some(Encoding::Ci4),

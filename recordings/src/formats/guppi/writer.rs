@@ -17,7 +17,7 @@ pub struct Description {
     pub telescope: Option<String>,
     /// Name of the source.
     pub source: Option<String>,
-    /// When the first time begins.
+    /// Start of the first time.
     pub start: Timestamp,
     /// Seconds from one time to the next.
     pub interval: f64,

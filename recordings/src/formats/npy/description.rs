@@ -33,7 +33,7 @@ pub struct Description {
     /// Words of bits that are missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     missing: Vec<MissingWords>,
-    /// How values of few bits were made, where `corrust quantise` made them.
+    /// Quantisation of values of few bits, where `corrust quantise` made them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) quantised: Option<Quantised>,
 }

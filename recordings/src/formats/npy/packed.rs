@@ -91,7 +91,7 @@ impl PackedWords {
         Ok(Self { shape, bits, files, position: 0, times, quantised, interval })
     }
 
-    /// Goes on by `times` times of the file that is being read.
+    /// Advances by `times` times in the file that is being read.
     fn pass(&mut self, times: u64) {
         self.position += times;
         if self.files.last().is_some_and(|&(_, length)| self.position == length) {

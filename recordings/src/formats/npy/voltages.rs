@@ -54,7 +54,7 @@ pub struct Arrays<S> {
     missing: Vec<Missing>,
     /// Times that all inputs miss.
     gaps: Vec<Range<u64>>,
-    /// How values of few bits were made, of each file that says so.
+    /// Quantisation of values of few bits, of each file that says it.
     quantised: Vec<Quantised>,
     /// Seconds from one time to the next, where the caller says it.
     interval: Option<f64>,
@@ -328,7 +328,7 @@ impl<S> Arrays<S> {
 }
 
 impl<S> Arrays<S> {
-    /// Goes on by `units` units of the file that is being read.
+    /// Advances by `units` units in the file that is being read.
     fn pass(&mut self, units: usize) {
         self.position += units;
         if self.files.last().is_some_and(|(_, length)| self.position == *length) {

@@ -1,4 +1,4 @@
-//! Which visibility of the correlator is which baseline and polarisation of the file.
+//! Map from visibilities of the correlator to baselines and polarisations of the file.
 
 use corrust_host::correlate::baseline;
 

@@ -61,7 +61,7 @@ pub struct Writer {
     unfinished: Unfinished,
     columns: Columns,
     products: Products,
-    /// Of `ant_1` and `ant_2`, numbers.
+    /// Numbers of `ant_1` and `ant_2`.
     numbers: Vec<[i64; 2]>,
     /// East, north and up, and in ITRS, of each pair.
     baselines: Vec<[[f64; 3]; 2]>,
