@@ -13,7 +13,7 @@ use super::ring::{MOST, ROOM, Ring, Slots};
 /// Packets of a call that are so few that it is better to wait for more: to be woken for each costs more than to fetch it.
 const FEW: usize = 16;
 
-/// How long to wait for more packets. The system adds some tens of microseconds.
+/// Wait for more packets. The system adds some tens of microseconds.
 const NAP: Duration = Duration::from_micros(20);
 
 /// Bytes that the system has to keep for the socket for that, a tenth of a millisecond at 20 GB/s.

@@ -135,7 +135,7 @@ impl BeamSender {
         Ok(())
     }
 
-    /// Goes on by some times of the heap, and sends it when it is complete.
+    /// Advances by `times` within the heap, and sends it when it is complete.
     fn go_on(&mut self, times: usize) -> Result<()> {
         self.filled += times;
         if self.filled < HEAP_TIMES {

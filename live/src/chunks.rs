@@ -50,7 +50,7 @@ pub struct Geometry {
     pub first_channel: u64,
     /// Times of a heap.
     pub heap_times: usize,
-    /// How much the timestamp grows from one time to the next.
+    /// Timestamps from one time to the next.
     pub step: u64,
     /// Heaps of a chunk, one after the other.
     pub chunk_heaps: usize,
@@ -133,7 +133,7 @@ impl Geometry {
         (row * self.chunk_times() + slot * self.heap_times) * SAMPLE
     }
 
-    /// How a GPU takes payloads to their places in a chunk, but for the payloads.
+    /// Parameters of the kernel that moves payloads to their places in a chunk, without the payloads.
     pub(super) fn to_places(&self) -> ToPlaces {
         ToPlaces {
             pieces: 0,
@@ -170,9 +170,9 @@ impl Sources {
 /// The samples of consecutive times.
 pub struct Chunk {
     memory: Arc<ChunkMemory>,
-    /// Which sender's samples are there, or 0: `[heap][F-engine][channel]`.
+    /// Sender whose samples are there, or 0: `[heap][F-engine][channel]`.
     present: Vec<u16>,
-    /// How many of them are.
+    /// Number of entries of `present` that are not 0.
     count: usize,
 }
 

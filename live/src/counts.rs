@@ -79,7 +79,7 @@ impl Counts {
 /// The counts of consecutive instants.
 pub struct CountChunk {
     counts: Arc<SharedMemory>,
-    /// Which sender's counts are there, or 0, by instant.
+    /// Sender whose counts are there, or 0, by instant.
     sources: Vec<u16>,
 }
 

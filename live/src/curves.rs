@@ -39,7 +39,7 @@ pub struct LiveCurves {
     pub counts: Vec<u64>,
     /// See there.
     pub came: u64,
-    /// How often the stream has begun anew.
+    /// Number of times that the stream began anew.
     pub restarts: u64,
 }
 

@@ -24,10 +24,10 @@ use serde::Serialize;
 
 use crate::sums::LiveDump;
 
-/// When a stream's times are.
+/// Clock of a stream: UTC of its times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clock {
-    /// When timestamps were 0.
+    /// UTC of timestamp 0.
     pub sync: Timestamp,
     /// Timestamps a second.
     pub rate: f64,
@@ -41,7 +41,7 @@ impl Clock {
         self.step as f64 / self.rate
     }
 
-    /// When a time was, to the nanosecond where the rate is a whole number of hertz, and else within two months of
+    /// UTC of a time, to the nanosecond where the rate is a whole number of hertz, and else within two months of
     /// the sync time; the sync time of one beyond the year 9999.
     pub fn moment(&self, time: u64) -> Timestamp {
         let ticks = u128::from(time) * u128::from(self.step);
@@ -62,7 +62,7 @@ impl Clock {
 /// Description of an `.npy` file of dumps, for the JSON file beside it.
 #[derive(Serialize)]
 struct Description {
-    /// When the first dump begins, UTC.
+    /// Start of the first dump, UTC.
     start: String,
     /// Its first time, counted from the sync time.
     first_time: u64,

@@ -203,7 +203,7 @@ pub struct RawChunk {
     times: usize,
     samples: Arc<RawMemory>,
     filling: Filling,
-    /// Which sender's samples are there, or 0: by thread and frame.
+    /// Sender whose samples are there, or 0: by thread and frame.
     sources: Vec<u16>,
 }
 

@@ -49,7 +49,7 @@ pub struct Heap {
     /// Whether some bytes came twice: the last ones count.
     overlaps: bool,
     length: Option<usize>,
-    /// Which bytes have come: ranges, ascending and apart.
+    /// Ranges of bytes that have come, ascending and apart.
     ranges: Vec<(usize, usize)>,
     /// Whether it came before: its remainder then lacks nothing.
     again: bool,

@@ -32,13 +32,13 @@ use super::{
     tally::{SocketTally, Tally},
 };
 
-/// How long a thread waits for a packet before it looks whether it is to end.
+/// Longest wait for a packet before a thread checks whether it is to end.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// How long it fetches what the system still has when it is to end.
+/// Longest time to fetch packets that the system still holds when a thread is to end.
 const REST: Duration = Duration::from_millis(500);
 
-/// How often a thread looks how long it has worked.
+/// Interval at which a thread measures how long it has worked.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Slots of a socket for packets of incomplete heaps: fewest and most, and incomplete bytes for which there is one.

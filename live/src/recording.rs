@@ -24,10 +24,10 @@ use super::{
     tally::Fate,
 };
 
-/// How long to wait for a chunk before it is asked whether to stop.
+/// Longest wait for a chunk before a signal to stop is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long nothing comes after the last time that was asked for before it is believed that heaps before it are lost, not
+/// Silence after the last time that was asked for until heaps before it count as lost, not
 /// late.
 const SETTLED: Duration = Duration::from_secs(1);
 
@@ -252,7 +252,7 @@ impl<S: Readable> StreamRecording<S> {
         self.first
     }
 
-    /// Goes on to a chunk of which something has not been read; whether there is one.
+    /// Advances to a chunk that has unread times; false where there is none.
     fn go_on(&mut self) -> bool {
         while self.current.is_none() {
             if (self.is_over() || (self.stop)())

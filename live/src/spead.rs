@@ -88,13 +88,13 @@ const MASK: u64 = (1 << VALUE_BITS) - 1;
 /// Why a packet is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It ends before its header or its item pointers do, or is longer than UDP allows.
+    /// Packet that ends before its header or its item pointers do, or is longer than UDP allows.
     Cut,
-    /// It begins otherwise than a packet of SPEAD 64-48.
+    /// Packet without the header of SPEAD 64-48.
     Foreign,
-    /// It does not say which heap, and where in it, its payload is of.
+    /// Packet that lacks the heap of its payload, or the offset in it.
     Unplaced,
-    /// It has less payload than it says, or payload beyond the heap's end.
+    /// Packet with less payload than its header says, or payload beyond the heap's end.
     Payload,
     /// Its heap is longer than heaps of the stream can be.
     Long,

@@ -21,7 +21,7 @@ pub enum Fate {
     Astray,
     /// There was no memory for it, as the device is too slow.
     Overrun,
-    /// It has no timestamp, F-engine, first channel or samples.
+    /// Heap without timestamp, F-engine, first channel or samples.
     Lacking,
     /// Its F-engine, or its thread, is not among the expected ones.
     Unknown,
@@ -32,7 +32,7 @@ pub enum Fate {
     Misaligned,
     /// Its samples do not fill whole channels, or are others than the stream's.
     WrongSize,
-    /// It describes items, or starts or stops a stream, and has no samples.
+    /// Heap that describes items, or starts or stops a stream, and has no samples.
     Control,
     /// Its header says that its samples are invalid.
     Invalid,

@@ -35,7 +35,7 @@ const BEYOND: usize = 18;
 /// Bytes of packets that are fetched at a time: about what fits into the caches of a core.
 const AT_ONCE: usize = 512 << 10;
 
-/// How long to wait for a packet.
+/// Longest wait for a packet.
 const WAIT: Duration = Duration::from_millis(50);
 
 /// Bytes between packets of a slot: a line of the caches.
