@@ -340,7 +340,7 @@ impl View {
         self.below(address).filter(|r| r.holds(address, bytes))
     }
 
-    /// Where `address` lies in words, for a message.
+    /// Place of `address` in words, for a message.
     pub fn describe(&self, address: u64) -> String {
         match self.below(address) {
             Some(r) if address >= r.base + r.bytes => format!(

@@ -16,7 +16,7 @@ use crate::{
     report::Report,
 };
 
-/// Where cargo looks for the standard library's sources instead of the toolchain's own folder.
+/// Variable that gives cargo another folder of the standard library's sources than the toolchain's.
 const SOURCE_ROOT: &str = "__CARGO_TESTS_ONLY_SRC_ROOT";
 /// Target of rustc for NVIDIA's GPUs.
 const TRIPLE: &str = "nvptx64-nvidia-cuda";

@@ -1,4 +1,4 @@
-//! How fast the simulator runs a kernel with the instruction mix of a tensor-core correlator.
+//! Speed of the simulator on a kernel with the instruction mix of a tensor-core correlator.
 //!
 //! `cargo test -p ptx-sim --release --test speed -- --ignored --nocapture`
 

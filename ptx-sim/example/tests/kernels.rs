@@ -58,7 +58,7 @@ fn a_missing_barrier_is_found() {
     assert!(fault.origin.is_some_and(|origin| origin.contains("lib.rs:")));
 }
 
-/// What the simulator finds fails a test that does not expect it.
+/// A finding of the simulator fails a test that does not expect it.
 #[test]
 #[should_panic(expected = "OutOfBounds")]
 fn a_buffer_that_is_too_short_fails_the_test() {

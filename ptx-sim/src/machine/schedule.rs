@@ -22,7 +22,7 @@ const LAP: u32 = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterState {
     Ended,
-    /// They can go on only when another block has changed global memory.
+    /// No warp can go on before another block has changed global memory.
     Spinning,
 }
 

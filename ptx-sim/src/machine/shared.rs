@@ -33,7 +33,7 @@ impl Record {
     }
 }
 
-/// Which rules are checked.
+/// Rules that are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checks {
     /// Unordered accesses to shared memory by different warps, and by different lanes of a warp with no

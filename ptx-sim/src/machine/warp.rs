@@ -72,7 +72,7 @@ pub struct Warp {
     pub wgmma: WgmmaState,
     /// Failures of `mbarrier.test_wait` in a row.
     pub spins: u32,
-    /// How often it arrived at the barrier of the cluster.
+    /// Number of its arrivals at the barrier of the cluster.
     pub arrivals: u32,
     /// Whether its latest turn ended in a loop that only another warp's store can end.
     pub spinning: bool,

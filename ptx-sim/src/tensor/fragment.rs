@@ -29,7 +29,7 @@ pub(crate) fn rows(kind: &MmaKind) -> u32 {
     if kind.m == 64 { 16 } else { kind.m }
 }
 
-/// How many registers the operands of an instruction take.
+/// Number of registers of an instruction's operands.
 pub(crate) fn registers(kind: &MmaKind) -> Registers {
     let elements = 32 / kind.a.bits();
     let rows = rows(kind);

@@ -142,7 +142,7 @@ fn multiply_integers(kind: &MmaKind, a: &[f32], columns: &[[f32; BLOCK]], out: &
     }
 }
 
-/// How a matrix unit adds products of floating numbers to a sum of single precision.
+/// Rule by which a matrix unit adds products of floating numbers to a sum of single precision.
 ///
 /// Products are exact. It takes some at a time: all addends, the sum so far among them, are aligned to the largest and
 /// truncated there, added, and the result is truncated to single precision. Sources: Fasi, Higham, Mikaitis,
