@@ -201,7 +201,7 @@ pub struct Estimate {
     pub peak_hertz: f64,
     /// Seconds of one of many runs, at the clock that the power limit allows for long.
     pub sustained: f64,
-    /// That clock, Hz.
+    /// The clock, Hz.
     pub hertz: f64,
 }
 

@@ -1,4 +1,4 @@
-//! How often each basic block of machine code ran, from how often each PTX line did.
+//! Executions of each basic block of machine code, from those of each PTX line.
 //!
 //! Unknowns are the executions of the edges. Machine instructions that stand for one PTX statement each
 //! (loads, stores, shuffles, matrix products) say what their block's count is; what flows into a block
