@@ -26,7 +26,7 @@ enum Place {
 
 /// Owner of an array's memory.
 enum Owner {
-    /// Of NumPy, or of `__cuda_array_interface__`.
+    /// Owner of NumPy's or `__cuda_array_interface__`'s memory.
     Object(#[allow(dead_code, reason = "kept, not used")] Py<PyAny>),
     Lent(#[allow(dead_code, reason = "kept, not used")] Lent),
     Memory,
