@@ -89,7 +89,7 @@ pub struct Subject {
     pub kernel: String,
     /// Whether it is the one that `auto` takes.
     pub auto: bool,
-    /// Which part of the way: `kernel` for the kernel alone on data in device memory.
+    /// Part of the way that is timed: `kernel` for the kernel alone on data in device memory.
     pub what: &'static str,
     /// Clock that measures it.
     pub clock: Clock,

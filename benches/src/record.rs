@@ -47,7 +47,7 @@ pub struct Facts {
     pub cpu: String,
     /// Threads that the CPU backends use.
     pub threads: usize,
-    /// When, in universal time.
+    /// Date of the run, in universal time.
     pub date: String,
     /// Version of corrust.
     pub version: String,

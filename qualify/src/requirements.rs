@@ -14,7 +14,7 @@ pub struct Requirement {
     pub id: String,
     /// The requirement, in one sentence.
     pub text: String,
-    /// How it is verified here.
+    /// Procedure that verifies it here.
     pub how: String,
     /// The check that decides it.
     pub check: Check,
@@ -48,11 +48,11 @@ pub enum Check {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It holds here.
+    /// The requirement holds here.
     Passed,
-    /// It does not.
+    /// The requirement does not hold here.
     Failed,
-    /// It was not decided here.
+    /// The requirement was not decided here.
     NotDecided,
 }
 

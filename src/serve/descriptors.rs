@@ -5,7 +5,8 @@ use std::io;
 /// Descriptors that stay free of connections: for files of dumps, and what libraries open on their way.
 const FILES: u64 = 64;
 
-/// How many of `most` connections may be open at a time, so that files always find a descriptor. The system's limit is
+/// Returns the number of connections, at most `most`, that may be open at a time, so that files always find a descriptor.
+/// The system's limit is
 /// raised for this process where it is too low and may be raised.
 ///
 /// # Errors

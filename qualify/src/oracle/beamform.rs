@@ -1,7 +1,7 @@
 //! Plain loops that say what the right beams are, straight from the definition. They share no code
 //! with what they judge.
 
-/// How sums are shifted.
+/// Rounding of a shifted sum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rounding {
     /// To the nearest, halves upwards.
@@ -115,7 +115,7 @@ pub fn beamform(case: &Case, rounding: Rounding) -> Answer {
     answer
 }
 
-/// How samples of beams are stored.
+/// Encoding of samples of beams.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Output {
     /// Nibbles, real in the high one.

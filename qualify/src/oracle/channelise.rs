@@ -3,7 +3,7 @@
 
 use std::f64::consts::{PI, TAU};
 
-/// How a raw sample is stored.
+/// Encoding of a raw sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Raw {
     /// Signed bytes.

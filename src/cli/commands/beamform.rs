@@ -1010,7 +1010,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// How many of the next times come before the first frame.
+    /// Number of the next times that come before the first frame.
     fn leave_out(&mut self, times: u64) -> u64 {
         let without = self.before.min(times);
         self.before -= without;

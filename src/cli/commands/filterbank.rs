@@ -220,7 +220,7 @@ fn says_all(of_recording: &Array, path: &Path, is_raw: bool) -> Result<()> {
 pub struct InputPowers {
     powers: Powers,
     chosen: Vec<usize>,
-    /// Of Stokes parameters.
+    /// Stokes parameters and their pairs of inputs.
     pairs: Option<(Stokes, Pairs)>,
     shape: Shape,
     /// Times that an input misses.
@@ -411,7 +411,7 @@ impl Powers {
         self.step - self.added
     }
 
-    /// Goes on by `times` times, whose powers have been added, or are zero where they are more than the next
+    /// Advances by `times` times, whose powers have been added, or are zero where they are more than the next
     /// samples [lack](Self::lack).
     pub fn pass(&mut self, mut times: u64) -> Result<()> {
         while times >= self.lack() {

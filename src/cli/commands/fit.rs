@@ -87,7 +87,7 @@ pub struct Args {
     existing: Existing,
 }
 
-/// Where molecules diffuse.
+/// Space in which molecules diffuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Space {
     /// In space

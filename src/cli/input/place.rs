@@ -25,12 +25,12 @@ pub struct Place<'a> {
     pub raw: bool,
     /// Whether they come live.
     pub live: bool,
-    /// When they were taken and where, for the gates of a period.
+    /// Time and place of the samples, for the gates of a period.
     pub timing: Timing,
     pub array: Option<&'a Array>,
     /// A file of the recording.
     pub source: &'a Path,
-    /// How samples of few bits were made, as [`Head::quantised`](corrust::run::Head) has it.
+    /// Quantisation of samples of few bits, as [`Head::quantised`](corrust::run::Head) has it.
     pub quantised: Vec<Quantised>,
     /// Timestamps of beams that are sent.
     pub ticks: Ticks,

@@ -141,7 +141,7 @@ pub fn correlated(engine: &Shape) -> Result<correlate::Shape> {
 pub struct Sky {
     /// Seconds from one spectrum to the next.
     pub interval: Option<f64>,
-    /// When the first sample was taken.
+    /// Time of the first sample.
     pub start: Option<Timestamp>,
     /// Seconds from there to the nominal start of the first spectrum, which is as long as the interval and has its
     /// centre at the filter bank's.

@@ -180,7 +180,7 @@ impl Flagging {
     }
 }
 
-/// What is found of samples that are judged.
+/// Files of the sums and flags of judged samples.
 pub struct Judged {
     tables: Arc<Mutex<Tables>>,
 }

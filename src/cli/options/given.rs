@@ -56,7 +56,7 @@ pub fn warn_unused(options: &[&str], why: impl Display) {
     }
 }
 
-/// Those of the options that were given.
+/// Options of these that were given.
 fn given<'a>(options: &[&'a str]) -> Vec<&'a str> {
     let given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     let is_given = |option: &&&str| given.iter().any(|given| given == **option);

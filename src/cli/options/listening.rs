@@ -86,7 +86,7 @@ pub enum Placed<'a> {
 /// Heaps, or frames, that are received.
 pub struct Incoming<C = Chunk> {
     pub receiver: Receiver,
-    /// Where used chunks go, and full ones come from.
+    /// Channels on which used chunks go back, and full ones come.
     pub chunks: (mpsc::Sender<C>, mpsc::Receiver<Passed<C>>),
 }
 

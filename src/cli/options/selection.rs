@@ -196,7 +196,7 @@ pub enum Gates {
 }
 
 impl Gates {
-    /// How many there are.
+    /// Number of gates.
     pub fn count(&self) -> usize {
         match self {
             Self::Numbers { count, .. } => *count,

@@ -16,7 +16,7 @@ pub const CELLS: usize = 256;
 /// Room for a scale at the right of a panel, pixels.
 const SCALE: u32 = 120;
 
-/// What a panel shows beside its cells.
+/// Title and axes of a panel.
 pub struct Panel<'a> {
     pub title: &'a str,
     /// Columns; low values are on the left whichever way they run.

@@ -18,7 +18,7 @@ use crate::cli::terminal::numbers::{count, digits};
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::{tell, warn};
 
-/// Where a component's pattern comes from.
+/// Source of a component's pattern.
 #[derive(Clone, Debug)]
 pub struct PatternArg(Pattern);
 

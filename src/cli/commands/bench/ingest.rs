@@ -92,7 +92,7 @@ struct Figures {
     dropped: f64,
 }
 
-/// What receives.
+/// Receiver that is measured.
 #[derive(Clone, Copy)]
 enum Who<'a> {
     Floor(Way),

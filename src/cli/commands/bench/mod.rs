@@ -140,7 +140,7 @@ impl std::fmt::Display for On {
 enum System {
     /// Measure the limits of the GPU: tensor cores, integer arithmetic, memories, copies
     Limits {
-        /// Which, spaces as `-`: `wgmma-s8,device-copy`; by default all
+        /// Limits to measure, spaces as `-`: `wgmma-s8,device-copy`; by default all
         #[arg(long, value_delimiter = ',')]
         limit: Vec<String>,
     },

@@ -36,7 +36,7 @@ pub fn describe(facts: &Facts) -> String {
     parts.join(", ")
 }
 
-/// How many of what users count a row gives a second: `335 M instants/s`.
+/// Rate of a row in the unit that users count: `335 M instants/s`.
 pub fn per_second(row: &Row) -> String {
     format!("{} {}/s", si(row.items_per_second).trim_end(), row.item)
 }

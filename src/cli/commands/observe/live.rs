@@ -63,7 +63,7 @@ pub struct Live {
     /// Ends when nothing has come for this many seconds; by default 10 after the last heap, where it has an end.
     #[arg(long, value_parser = seconds)]
     silence: Option<f64>,
-    /// What was received, once it has begun.
+    /// Counts of what was received, once it has begun.
     #[arg(skip)]
     watch: OnceLock<Watch>,
     /// Timestamps of the times, once it has begun.

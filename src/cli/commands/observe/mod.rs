@@ -137,7 +137,7 @@ struct InputOptions {
     upchannelise: Option<FilterBank>,
 }
 
-/// Where samples come from.
+/// Source of samples.
 enum Origin {
     Files(Files),
     #[cfg(feature = "serve")]
@@ -356,7 +356,7 @@ impl InputOptions {
         at_once.next_multiple_of(grain).min(soon.max(grain))
     }
 
-    /// What was received of a live stream, in words.
+    /// Sentence on what was received of a live stream.
     fn received(&self) -> Option<String> {
         match &self.origin {
             Origin::Files(_) => None,

@@ -350,7 +350,7 @@ struct Steering {
     name: String,
     options: BeamOptions,
     source: PathBuf,
-    /// When and how long the files were at the last look.
+    /// Times and lengths of the files when they were last checked.
     seen: Seen,
     /// File of the changes.
     changes: Option<(PathBuf, File)>,

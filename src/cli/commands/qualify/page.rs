@@ -156,7 +156,7 @@ fn verdicts(report: &Report, other: Option<&Report>) -> String {
     format!("<h2>Requirements</h2>\n{}", whole(&titles, &rows))
 }
 
-/// How each requirement was verified, and what was found.
+/// Procedure and result of each requirement.
 fn details(report: &Report) -> String {
     let mut all = "<h2>How they were verified</h2>\n".to_owned();
     for Judged { id, how, tests, finding, .. } in &report.results {

@@ -22,7 +22,7 @@ pub struct Judged {
     pub id: String,
     /// The requirement.
     pub text: String,
-    /// How it was verified.
+    /// Procedure that verified it.
     pub how: String,
     /// The project's own tests of it.
     pub tests: Vec<String>,

@@ -354,7 +354,7 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
-    /// Which voltages the values stand for, where there are any and numbers can say it.
+    /// Voltages that the values stand for, where there are any and numbers can say it.
     fn quantised(&self) -> Option<Quantised> {
         let quantised = self.requantiser.as_ref().map(|made| made.quantised().clone());
         quantised.filter(|quantised| quantised.check().is_ok())

@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// Says once that packets of something else come.
 pub struct Strangers {
-    /// When to look next; never again once they were said.
+    /// Time of the next check; none once they were reported.
     next: Option<Instant>,
     /// Name of the packets that are expected, as in "SPEAD 64-48".
     expected: &'static str,
