@@ -101,7 +101,7 @@ typedef struct corrust_samples {
   // A CUstream (cudaStream_t), after whose work so far samples on the device are read; NULL is the default stream. It
   // has to live until the call returns.
   void *stream;
-  // Times; 0: as many as there are in so many bytes without gaps.
+  // Times; 0: as many as `bytes` hold without gaps.
   size_t times;
   // From one channel to the next.
   size_t channel_stride;

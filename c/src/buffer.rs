@@ -50,7 +50,7 @@ pub unsafe extern "C" fn corrust_buffer_data(buffer: *const Buffer) -> *mut c_vo
     ptr::without_provenance_mut(address)
 }
 
-/// Checks that a buffer has so many bytes from `first` on, and says where.
+/// Checks that a buffer has `count` bytes from `first` on, and returns their address.
 fn place(memory: &DeviceMemory, first: usize, count: usize) -> Result<u64> {
     let all = memory.buffer.bytes();
     if first.checked_add(count).is_none_or(|end| end > all) {

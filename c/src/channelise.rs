@@ -70,7 +70,7 @@ pub type Channeliser = Handle<Channelisation>;
 /// Pairs of floats as complex numbers.
 ///
 /// # Safety
-/// `gains` is NULL or leads to so many pairs.
+/// `gains` is NULL or leads to `count` pairs.
 unsafe fn complex(gains: *const f32, count: usize) -> Result<Vec<Complex<f32>>> {
     // SAFETY: the caller's promise.
     unsafe { values(gains.cast::<Complex<f32>>(), count, "gains") }

@@ -52,7 +52,7 @@ pub struct SamplesView {
     /// A CUstream (cudaStream_t), after whose work so far samples on the device are read; NULL is the default stream. It
     /// has to live until the call returns.
     pub stream: *mut c_void,
-    /// Times; 0: as many as there are in so many bytes without gaps.
+    /// Times; 0: as many as `bytes` hold without gaps.
     pub times: usize,
     /// From one channel to the next.
     pub channel_stride: usize,
@@ -253,7 +253,7 @@ impl SamplesView {
     /// Missing ranges.
     ///
     /// # Safety
-    /// `missing` is NULL or leads to so many ranges.
+    /// `missing` is NULL or leads to `missing_count` ranges.
     pub unsafe fn missing(&self) -> Result<Vec<Missing>> {
         // SAFETY: the caller's promise.
         let ranges = unsafe { values(self.missing, self.missing_count, "samples.missing")? };
