@@ -20,7 +20,7 @@ pub fn read_text(path: &Path) -> Result<String> {
     read_text_up_to(path, MOST)
 }
 
-/// Reads text of at most so many bytes.
+/// Reads text of at most `most` bytes.
 ///
 /// # Errors
 /// As for [`read_text`].
@@ -30,7 +30,7 @@ pub fn read_text_up_to(path: &Path, most: u64) -> Result<String> {
     String::from_utf8(bytes).map_err(|error| no_text(error.utf8_error()))
 }
 
-/// The bytes of a file that has at most so many.
+/// Reads a file of at most `most` bytes.
 ///
 /// # Errors
 /// [`Error::File`] for a longer one; [`Error::Io`].

@@ -306,7 +306,7 @@ fn ran() -> f64 {
     ran.sum::<f64>() / 1e9
 }
 
-/// Times of the work: what the choice between times and counts goes by.
+/// Times of the work, the basis of the choice between times and counts.
 #[test]
 #[ignore = "takes a minute, for a person to read"]
 fn speed() {

@@ -17,7 +17,7 @@ pub(crate) trait Backend: Send {
         false
     }
 
-    /// Advances the state by photons of each sensor, in so many instants; asked of one that [takes](Self::takes_times)
+    /// Advances the state by a number of instants with photons of each sensor; called where it [takes](Self::takes_times)
     /// them.
     fn accumulate_times(&mut self, _instants: u64, _photons: &[Vec<Entry<u32>>]) -> Result<()> {
         Err(Error::invalid(format!("{}: correlates counts, no times", self.device_name())))

@@ -198,7 +198,7 @@ impl<T: Amount> Blocks<T> {
         Some((bins, scale))
     }
 
-    /// `g` at a row and point without a block, which leaves so many bins, by the mask's `scale`.
+    /// `g` at a row and point without a block, which leaves `bins` bins, by the mask's `scale`.
     fn g_without(
         &self,
         block: usize,
@@ -212,7 +212,7 @@ impl<T: Amount> Blocks<T> {
     }
 }
 
-/// `g` at a row and point of a stream without the block between two sums, which leaves so many bins.
+/// `g` at a row and point of a stream without the block between two sums, which leaves `bins` bins.
 fn without<T: Amount>(
     [all, end]: [&Sums<T>; 2],
     start: Option<&Sums<T>>,

@@ -256,7 +256,7 @@ struct Bins<T> {
 }
 
 impl<T: Bin> Bins<T> {
-    /// Makes bins of lists, of which so many are new.
+    /// Makes bins of lists, of which `new` are new.
     fn fill(&mut self, lists: &Lists<u32>, new: u32, cells: &[u32]) {
         let Self { z, d } = self;
         z.clear();

@@ -273,7 +273,7 @@ impl Autocorrelator {
     /// rows of its counts' bytes ([`State`]), and all sums are as exact.
     ///
     /// The device may still be computing when this returns; the caller's host memory is free for other
-    /// use then. Counts in a GPU's memory are to stay as they are until their stream has come so far. Up to
+    /// use then. Counts in a GPU's memory must stay unchanged until their stream has done this work. Up to
     /// the longest lag, a stream's first counts there are also copied to the host, which waits for them.
     ///
     /// ```
@@ -367,7 +367,7 @@ impl Autocorrelator {
         Ok(())
     }
 
-    /// Whether photons, so many of each sensor in so many instants, are to be fed as [times](Self::accumulate_times):
+    /// Whether to feed photons, `photons` of each sensor in `instants`, as [times](Self::accumulate_times):
     /// the plan is a CPU's, and they are expected to take less time than counts, unless the kernel says which.
     pub fn prefers_times(&self, photons: &[u64], instants: u64) -> bool {
         let there = self.backend.takes_times() && photons.len() == self.shape.sensors;
@@ -493,7 +493,7 @@ impl Autocorrelator {
         Ok(())
     }
 
-    /// Instants of the stream with `more`, when a sensor has so many counts at most.
+    /// Instants of the stream with `more`, where a sensor has at most `most_counts` counts.
     fn grown(&self, more: u64, most_counts: u64) -> Result<u64> {
         let instants = self.instants.saturating_add(more);
         let most = most_instants(&self.shape, most_counts);

@@ -402,7 +402,7 @@ fn line<V: Value>(cells: &[V], list: &mut Vec<Entry<V>>) {
     }
 }
 
-/// Keeps the newest of a list as the delay line, after so many new bins.
+/// Keeps the newest of a list as the delay line, after `new` bins.
 #[inline(always)]
 fn keep<V: Value>(list: &[Entry<V>], new: u32, cells: &mut [V]) {
     cells.fill(V::default());
@@ -424,7 +424,7 @@ const PRODUCT: f64 = 0.016;
 const COUNT: f64 = 0.3;
 const PHOTON: f64 = 1.5;
 
-/// Expected nanoseconds of the groups of a row with so many photons of both sensors in so many instants: `[group]` by
+/// Expected nanoseconds of the groups of a row with `photons` of both sensors in `instants`: `[group]` by
 /// lists, and by counts.
 fn costs(shape: &Shape, photons: [u64; 2], instants: u64) -> impl Iterator<Item = [f64; 2]> + '_ {
     let instants = instants.max(1) as f64;
@@ -455,7 +455,7 @@ pub(crate) fn by_lists(shape: &Shape, photons: [u64; 2], instants: u64) -> (usiz
     best
 }
 
-/// Whether photons take less as times than as counts, of rows of sensors with so many photons each.
+/// Whether photons take less as times than as counts, of rows of sensors with `photons` each.
 pub(crate) fn are_quicker(
     shape: &Shape,
     pairs: &[[u32; 2]],
@@ -485,7 +485,7 @@ mod tests {
         text.split(' ').next().unwrap().parse().unwrap()
     }
 
-    /// Nanoseconds of a photon in each group: what [`costs`] goes by.
+    /// Nanoseconds of a photon in each group, the basis of [`costs`].
     #[test]
     #[ignore = "times, for a person to read"]
     fn times_cost() {

@@ -88,7 +88,7 @@ impl Beams {
     /// A sample.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// If an index is out of range.
     pub fn get(
         &self,
         beam: usize,

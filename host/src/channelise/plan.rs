@@ -191,7 +191,7 @@ impl Builder {
         Ok(self)
     }
 
-    /// The plan for so many inputs of tones: floats to floats, without gains and delays.
+    /// Plan for `inputs` inputs of tones: floats to floats, without gains and delays.
     pub(super) fn of_tones(&self, inputs: usize) -> Result<Channeliser> {
         let mut tones = self.clone().output(SpectrumEncoding::Cf32).layout(RawLayout::Nt);
         let complex = tones.shape.raw.is_complex();

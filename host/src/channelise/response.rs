@@ -37,7 +37,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// The largest measured and designed power among tones at least so many channels away.
+    /// The largest measured and designed power among tones at least `from` channels away.
     pub fn leakage(&self, from: f64) -> [f64; 2] {
         [&self.measured, &self.designed].map(|powers| {
             let far = self.offsets.iter().zip(powers).filter(|(offset, _)| offset.abs() >= from);
@@ -102,7 +102,7 @@ fn measure(plan: &mut Channeliser, tones: &[f64]) -> Result<Vec<f64>> {
     Ok((0..tones.len()).map(power).collect())
 }
 
-/// `|H|^2` so many channels from the centre.
+/// `|H|^2` at `offset` channels from the centre.
 fn design(prototype: &[f64], residues: usize, offset: f64) -> f64 {
     let turns = turning(-offset / residues as f64, prototype.len());
     let sum: Complex<f64> = prototype.iter().zip(turns).map(|(&h, z)| z * h).sum();

@@ -69,7 +69,7 @@ impl SpectrumEncoding {
     /// Sample number `index` of `bytes`.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// If `bytes` is too short.
     pub(crate) fn decode(self, bytes: &[u8], index: usize) -> Complex<f32> {
         let bytes = &bytes[index * self.bytes()..];
         match self {

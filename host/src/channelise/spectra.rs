@@ -88,7 +88,7 @@ impl Spectra {
     /// A sample.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// If an index is out of range.
     pub fn get(&self, spectrum: usize, channel: usize, input: usize) -> Complex<f32> {
         let Extents { channels, inputs, times } = self.extents;
         assert!(spectrum < times && channel < channels && input < inputs, "not among the spectra");

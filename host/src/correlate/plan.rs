@@ -219,7 +219,7 @@ impl Correlator {
     /// lie and what of them is missing.
     ///
     /// The device may still be computing when this returns; the caller's host memory is free for other
-    /// use then. Samples in a GPU's memory are to stay as they are until their stream has come so far,
+    /// use then. Samples in a GPU's memory must stay unchanged until their stream has done this work,
     /// which [`wait`](Self::wait) and [`dump`](Self::dump) wait for. They are correlated where they lie
     /// if they are complete, in the plan's layout and without gaps (`cnt`: in rows equally far apart),
     /// and copied by the GPU otherwise; what a plan of several GPUs correlates on another of them is copied

@@ -114,7 +114,7 @@ fn identity(gpu: &Arc<dyn Gpu>) -> usize {
 
 /// Elements in a GPU's memory, to be read by work in the order of a stream. Work enqueued there may
 /// still read them after the borrow has ended: until a plan's results were read or it was
-/// [waited](crate::Correlator::wait) for, they are to stay as they are.
+/// [waited](crate::Correlator::wait) for, they must stay unchanged.
 ///
 /// ```
 /// use corrust_host::{Correlator, Device, Encoding, Layout, device::{Buffer, Stream}, samples::Samples};
@@ -159,7 +159,7 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     /// The elements of a range.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// If the range ends after the last element.
     pub fn part(self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len, "elements {range:?}");
         let address = self.address + (range.start * size_of::<T>()) as u64;
@@ -245,7 +245,7 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
     /// The first `len` of them.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// If there are fewer.
     pub fn first(self, len: usize) -> Self {
         Self(self.0.part(0..len))
     }

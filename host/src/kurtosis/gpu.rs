@@ -144,7 +144,7 @@ unsafe fn launch(
 /// of `|x|^4`, `[block][channel][input]`. Work is in the order of the samples' stream.
 ///
 /// # Safety
-/// There must be room for the sums, and the samples must stay as they are until the stream has come so far.
+/// There must be room for the sums, and the samples must stay unchanged until the stream has done this work.
 ///
 /// # Errors
 /// [`Error::Device`](crate::Error::Device) from the device.

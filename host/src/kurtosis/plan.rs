@@ -192,7 +192,7 @@ impl Kurtosis {
     /// Flagged are whole blocks of times.
     ///
     /// # Safety
-    /// Nobody else uses the samples until the stream has come so far.
+    /// No other work uses the samples before the stream has done this.
     ///
     /// # Errors
     /// The device's own.

@@ -270,7 +270,7 @@ impl Stage {
     /// The device's own.
     ///
     /// # Panics
-    /// When there is no [room](Self::left) for so many.
+    /// If there is no [room](Self::left) for these times.
     pub fn lose(&mut self, times: usize) -> Result<()> {
         assert!(times <= self.left(), "{times} times");
         let Shape { channels, inputs, .. } = self.shape;

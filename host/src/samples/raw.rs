@@ -131,7 +131,7 @@ impl RawEncoding {
     /// The `index`th sample of an input's `bytes`; the imaginary part of a real one is 0.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// If `bytes` is too short.
     pub fn decode(self, bytes: &[u8], index: usize) -> Complex<f32> {
         let bits = self.component_bits();
         let component = |component: usize| {
@@ -406,7 +406,7 @@ impl<'a> RawSamples<'a> {
     /// A sample in host memory, missing or not.
     ///
     /// # Panics
-    /// When there are not so many, or they are in a GPU's memory.
+    /// If an index is out of range, or the samples are in a GPU's memory.
     pub fn get(&self, input: usize, time: usize) -> Complex<f32> {
         assert!(input < self.inputs && time < self.times, "input {input}, time {time}");
         let Memory::Host(bytes) = self.memory else { panic!("samples in a GPU's memory") };
@@ -426,7 +426,7 @@ impl<'a> RawSamples<'a> {
     /// The samples of a range of times.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// If the range ends after the last time.
     pub fn times(self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.times, "times {range:?}");
         Self { first_time: self.first_time + range.start, times: range.len(), ..self }
@@ -435,7 +435,7 @@ impl<'a> RawSamples<'a> {
     /// The samples of a range of inputs.
     ///
     /// # Panics
-    /// When it is empty, or there are not so many.
+    /// If the range is empty or ends after the last input.
     pub fn input_range(self, range: Range<usize>) -> Self {
         assert!(range.start < range.end && range.end <= self.inputs, "inputs {range:?}");
         Self { first_input: self.first_input + range.start, inputs: range.len(), ..self }

@@ -234,7 +234,7 @@ impl<'a> Samples<'a> {
     /// ```
     ///
     /// # Panics
-    /// When there are not so many, or the range begins within a word.
+    /// If the range ends after the last time, or begins within a word.
     pub fn times(self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.extents.times, "times {range:?}");
         let word = self.element.times();
@@ -265,7 +265,7 @@ impl<'a> Samples<'a> {
     /// The samples of a range of channels.
     ///
     /// # Panics
-    /// When it is empty, or there are not so many.
+    /// If the range is empty or ends after the last channel.
     pub fn channels(self, range: Range<usize>) -> Self {
         assert!(
             range.start < range.end && range.end <= self.extents.channels,
@@ -280,7 +280,7 @@ impl<'a> Samples<'a> {
     /// The samples of a range of inputs.
     ///
     /// # Panics
-    /// When it is empty, or there are not so many.
+    /// If the range is empty or ends after the last input.
     pub fn inputs(self, range: Range<usize>) -> Self {
         assert!(range.start < range.end && range.end <= self.extents.inputs, "inputs {range:?}");
         let mut cut = self.from(range.start * self.strides.input, self.extents.times == 0);

@@ -105,7 +105,7 @@ impl Tuning {
         Ok(NAMED.get()?.unwrap_or_else(|| Self::nearest(facts)))
     }
 
-    /// A plan's own table, or the one that a GPU goes by.
+    /// A plan's own table, or the table of a GPU.
     pub(crate) fn or_of<'a>(own: Option<&'a Self>, facts: &Facts) -> Result<&'a Self> {
         own.map_or_else(|| Self::of(facts), Ok)
     }

@@ -436,7 +436,7 @@ impl OnGpu {
     }
 }
 
-/// Missing samples of batches, each of which begins so many spectra after the first.
+/// Missing samples of batches, each with its first spectrum.
 fn later(batches: Vec<(usize, Batch)>) -> Vec<Missing> {
     let gaps = batches.into_iter().flat_map(|(first, batch)| {
         batch.gaps.into_iter().map(move |gap| Missing {

@@ -347,7 +347,7 @@ impl Upchanneliser {
         feed.samples(Element::Voltage(encoding), Layout::Tcn, (channels, inputs), whole)
     }
 
-    /// So many spectra, without samples.
+    /// Metadata of `times` spectra, without samples.
     fn empty(&self, times: usize) -> Spectra {
         let Shape { inputs, channels, factor, output, .. } = self.shape;
         Spectra {

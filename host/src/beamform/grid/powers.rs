@@ -66,7 +66,7 @@ impl Powers {
     /// A power.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// If an index is out of range.
     pub fn get(&self, channel: usize, block: usize, q: usize, p: usize) -> f32 {
         match self {
             Self::F32(powers) => powers[[channel, block, q, p]],

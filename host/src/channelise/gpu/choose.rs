@@ -42,7 +42,7 @@ pub(super) struct Geometry {
     pub(super) group: usize,
 }
 
-/// The kernel of a list that is for so many residues.
+/// Kernel of a list for `residues` residues.
 fn of(kernels: &[(u32, Entry<Channelise>)], residues: u32) -> Option<&Entry<Channelise>> {
     kernels.iter().find(|(of, _)| *of == residues).map(|(_, kernel)| kernel)
 }

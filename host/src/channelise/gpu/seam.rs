@@ -45,7 +45,7 @@ impl Seam {
         self.kept
     }
 
-    /// Bytes of a row of the seam that holds so many samples.
+    /// Bytes of a row of the seam that holds `held` samples.
     fn row_bytes(&self, held: usize) -> usize {
         (held * self.shape.raw.bits()).div_ceil(8).next_multiple_of(ALIGNMENT)
     }

@@ -49,7 +49,7 @@ impl Gate {
         self.partial_times == 0 && !self.total_used
     }
 
-    /// Whether the 32-bit sums of samples of `encoding` are to be widened before so many times are added.
+    /// Whether the 32-bit sums of samples of `encoding` are to be widened before `times` times are added.
     fn is_full(&self, encoding: Encoding, times: usize) -> bool {
         let most = match encoding {
             Encoding::Cf16 => return self.partial_launches == LAUNCH_HALVES.1 as usize,
@@ -128,7 +128,7 @@ impl Sums {
         2 * baselines(self.shape.inputs / self.planes) * self.shape.channels
     }
 
-    /// Work on rows of a piece, of which a channel has so many tiles, with room for the products.
+    /// Work on rows of a piece, with the tiles of a channel and room for the products.
     pub(super) fn work<'a>(
         &mut self,
         stream: Stream,
