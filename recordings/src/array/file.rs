@@ -214,7 +214,7 @@ impl Array {
         }
     }
 
-    /// The error that says which of `fields` there are not, and who asks for them.
+    /// Error that names those of `fields` that are lacking, and the `asker` that needs them.
     pub fn lacks(&self, fields: &[Field], asker: &str) -> Error {
         let lacking: Vec<_> =
             fields.iter().filter(|&&field| !self.has(field)).map(|field| field.name()).collect();

@@ -148,8 +148,8 @@ impl Geometric {
         Ok(Self { start: start.into(), source, orientation, inputs })
     }
 
-    /// Delays for the phase centre of an array, whose recording has so many inputs and starts at `start`, or
-    /// when the array says.
+    /// Delays for the phase centre of an array, whose recording has `inputs` inputs and starts at `start`, or else
+    /// as the array says.
     ///
     /// # Errors
     /// [`Error::File`] or [`Error::Invalid`] when the array lacks its location, antennas, phase centre, or

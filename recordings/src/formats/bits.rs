@@ -4,7 +4,7 @@
 /// least significant one on.
 ///
 /// # Panics
-/// When there are not so many.
+/// If either has fewer bits.
 pub(super) fn copy(to: &mut [u8], to_bit: usize, from: &[u8], from_bit: usize, count: usize) {
     if count == 0 {
         return;

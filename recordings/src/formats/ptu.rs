@@ -207,7 +207,7 @@ impl Writer {
         bytes
     }
 
-    /// Adds a photon of a channel, after so many pulses and units of microtime.
+    /// Adds a photon of a channel, at a number of pulses and of units of microtime.
     ///
     /// # Errors
     /// [`Error::File`] for a channel above 62, a microtime of more than 15 bits or a pulse before the last

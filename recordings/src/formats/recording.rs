@@ -182,7 +182,7 @@ impl Block {
         self.reset_bytes(shape.bytes(times), times)
     }
 
-    /// [`reset`](Self::reset) of times that take so many bytes.
+    /// [`reset`](Self::reset) of `times` times that take `bytes` bytes.
     ///
     /// # Errors
     /// As for [`reset`](Self::reset).

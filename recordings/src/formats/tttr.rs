@@ -70,7 +70,7 @@ pub fn is_tttr(path: impl AsRef<Path>) -> Result<bool> {
 /// Kind of a record that is no photon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// So many units have gone by.
+    /// Overflow of the clock: the units that have passed.
     Overflow(u64),
     /// External signals, a bit for each.
     Marker(u8),

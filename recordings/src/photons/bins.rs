@@ -14,7 +14,7 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    /// So many instants from number `first` on.
+    /// Stretch of `instants` instants from number `first` on.
     pub fn new(first: u64, instants: u64, dwell: u64) -> Self {
         let start = first * dwell;
         let end = start + instants * dwell;

@@ -139,7 +139,7 @@ impl Kept {
         Ok(found)
     }
 
-    /// Reads and converts so many elements, and calls `take` with the place of each among them.
+    /// Reads and converts `count` elements, and calls `take` with the place of each among them.
     fn each(
         &mut self,
         first: u64,

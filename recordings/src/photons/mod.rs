@@ -485,7 +485,7 @@ fn begin(
     Ok((origin, whole_instants(path, span.end - origin.min(span.end), dwell, unit)?))
 }
 
-/// Whole instants in so many units.
+/// Whole instants in `units` units.
 fn whole_instants(path: &Path, units: u64, dwell: u64, unit: f64) -> Result<u64> {
     match units / dwell {
         0 => Err(Error::file(

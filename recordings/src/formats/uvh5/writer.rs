@@ -143,7 +143,7 @@ impl Writer {
         Self::start(path.as_ref(), array, shape, Some(center))
     }
 
-    /// Checks that dumps so many seconds apart have different times in a file: Julian dates in f64 are 40.2 us apart.
+    /// Checks that dumps `seconds` apart have different times in a file: Julian dates in f64 are 40.2 us apart.
     ///
     /// # Errors
     /// [`Error::File`] that names the file.
