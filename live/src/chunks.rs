@@ -226,7 +226,7 @@ impl Chunk {
     /// The GPU's own, and [`Error::Device`] where it could not bring all samples to the chunk.
     ///
     /// # Panics
-    /// When there are not so many channels.
+    /// If the range ends after the last channel.
     pub fn samples(&self, geometry: &Geometry, channels: Range<usize>) -> Result<Cow<'_, [u8]>> {
         let channel = geometry.chunk_bytes() / geometry.channels;
         let range = channels.start * channel..channels.end * channel;

@@ -59,7 +59,7 @@ pub struct Heap {
 pub(super) enum Array {
     /// A part of the heap's payload.
     Payload(Range<usize>),
-    /// So many bytes at the end of an item's value.
+    /// An item's value, and the number of bytes at its end that count.
     Value([u8; 6], usize),
 }
 

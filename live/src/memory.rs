@@ -42,7 +42,7 @@ impl DerefMut for Lines {
     }
 }
 
-/// So many bytes, all zero.
+/// Returns `bytes` bytes, all zero.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`](corrust_host::Error::OutOfMemory).
@@ -134,7 +134,7 @@ pub struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// So many bytes.
+    /// Reserves `bytes` bytes.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -168,7 +168,7 @@ impl DeviceMemory {
     /// The GPU's own, and [`Error::Device`] where not all that has a place is there.
     ///
     /// # Panics
-    /// When there are not so many bytes.
+    /// If the range ends after the last byte.
     pub(super) fn read(&self, range: Range<usize>) -> Result<Vec<u8>> {
         self.check()?;
         let from = self.buffer.slice::<u8>().part(range);

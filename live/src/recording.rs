@@ -159,7 +159,7 @@ impl Readable for Frames {
 /// `ci8` samples in `cnt` order, frames raw voltages.
 ///
 /// Times that never came, of some F-engines or threads or of all, are missing. It ends when it is told to stop, after
-/// [`until`](Self::until) so many times, after a [silence](Self::silence), or where the time of the heaps or frames
+/// a number of times ([`until`](Self::until)), after a [silence](Self::silence), or where the time of the heaps or frames
 /// steps back or more than ten minutes ahead.
 pub struct StreamRecording<S: Stream = Geometry> {
     stream: S,

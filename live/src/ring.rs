@@ -33,7 +33,7 @@ impl Ring {
     /// The same in page-locked memory that a GPU reads.
     ///
     /// # Errors
-    /// [`Error::Device`](corrust_host::Error::Device) where there is not so much.
+    /// [`Error::Device`](corrust_host::Error::Device) where there is too little.
     pub fn on_gpu(held: usize, gpu: &Arc<dyn Gpu>) -> Result<Self> {
         let slots = Slots::new(held);
         let room = gpu.locked_bytes(slots.uses.len() * ROOM)?;

@@ -322,7 +322,7 @@ pub(super) fn patiently<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result
 }
 
 impl Attached {
-    /// Attaches the program to the interface of an index, which has so many queues at most, for packets to these addresses.
+    /// Attaches the program to the interface of an index, which has at most `queues` queues, for packets to these addresses.
     ///
     /// # Errors
     /// The system's.
