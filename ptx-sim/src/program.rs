@@ -285,7 +285,7 @@ pub enum Op {
     Mma(Box<Mma>),
     CpAsync(Box<CpAsync>),
     CpAsyncCommit,
-    /// Waits until at most so many of the latest groups are pending.
+    /// Waits until at most `pending` of the latest groups are pending.
     CpAsyncWait {
         pending: u32,
     },

@@ -45,7 +45,7 @@ fn rotate() -> String {
     .to_owned()
 }
 
-/// Runs `k` on so many blocks of 64 threads.
+/// Runs `k` on a number of blocks of 64 threads.
 fn run(ptx: &str, blocks: u32) -> Result<Vec<u32>, Error> {
     let module = Module::parse(ptx)?;
     let memory = Memory::new();

@@ -139,7 +139,7 @@ impl Team<'_> {
         Ok(at)
     }
 
-    /// `mbarrier.arrive` and `mbarrier.expect_tx` at an mbarrier of another block: so many arrivals and bytes.
+    /// `mbarrier.arrive` and `mbarrier.expect_tx` at an mbarrier of another block: numbers of arrivals and bytes.
     pub fn remote_arrive(
         &mut self,
         lane: usize,

@@ -15,7 +15,7 @@ use super::traffic::Traffic;
 use crate::error::Error;
 use crate::report::Counts;
 
-/// Clusters that wait for others on one thread at most; no GPU holds so many at a time.
+/// Clusters that wait for others on one thread at most; no GPU holds as many at a time.
 const MOST_WAITING: usize = 4096;
 /// Pause between two reads of memory that has not changed.
 const PAUSE: Duration = Duration::from_micros(20);
@@ -34,7 +34,7 @@ pub struct Grid<'a> {
     quiet: Mutex<Quiet>,
 }
 
-/// Threads with nothing to do since memory has changed so many times.
+/// Threads with nothing to do since memory's change number `changes`.
 #[derive(Default)]
 struct Quiet {
     changes: u64,

@@ -176,7 +176,7 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// A tracer of blocks that have so many bytes of L1 and of L2 each.
+    /// Tracer of blocks, with the bytes of L1 and of L2 of each.
     pub fn new(l1_bytes: u32, l2_bytes: u32) -> Self {
         Self {
             read: Pages::default(),

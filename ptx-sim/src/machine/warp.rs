@@ -23,7 +23,7 @@ pub enum State {
         id: u32,
         result: Option<Reg>,
     },
-    /// In `mbarrier.try_wait` (or spinning on `test_wait`), since the block had seen so many events.
+    /// In `mbarrier.try_wait` (or spinning on `test_wait`), since the block had seen `seen` events.
     Mbarrier {
         address: u32,
         seen: u64,
