@@ -230,7 +230,7 @@ macro_rules! closing_methods {
                 self.plan.close(py)
             }
 
-            /// The device, as a person would name it.
+            /// Name of the device, for people to read.
             #[getter]
             fn device(&self) -> &str {
                 &self.device

@@ -39,7 +39,7 @@ pub(crate) trait Backend: Send {
         )))
     }
 
-    /// The device, as a person would name it.
+    /// Name of the device, for people to read.
     fn device_name(&self) -> &str;
 
     /// The kernel: [`Kernel::Auto`] where it depends on the blocks of counts.

@@ -255,7 +255,7 @@ impl Autocorrelator {
         self.place.gpus.first()
     }
 
-    /// The device that computes, as a person would name it.
+    /// Name of the device that computes, for people to read.
     pub fn device_name(&self) -> &str {
         self.backend.device_name()
     }
@@ -525,8 +525,8 @@ impl Autocorrelator {
         Ok(sums)
     }
 
-    /// [`snapshot`](Self::snapshot) into earlier ones, or [`Sums::default`]: where they have the same shape
-    /// their memory is used again, which spares the system finding new pages for every look.
+    /// [`snapshot`](Self::snapshot) into earlier ones, or [`Sums::default`]: their memory is used again where they have
+    /// the same shape.
     ///
     /// ```
     /// use corrust_host::{Autocorrelator, Device, autocorrelate::Sums};

@@ -33,7 +33,7 @@ pub(crate) trait Backend: Send {
         Ok(())
     }
 
-    /// The device, as a person would name it.
+    /// Name of the device, for people to read.
     fn device_name(&self) -> &str;
 
     /// The kernel, never [`Kernel::Auto`].

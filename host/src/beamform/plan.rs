@@ -215,7 +215,7 @@ impl Beamformer {
         self.gpu.as_ref()
     }
 
-    /// The device that beamforms, as a person would name it.
+    /// Name of the device that beamforms, for people to read.
     pub fn device_name(&self) -> &str {
         self.backend.device_name()
     }
@@ -305,9 +305,8 @@ impl Beamformer {
         Ok(beams)
     }
 
-    /// [`beamform`](Self::beamform) into the beams of an earlier block, or [`Beams::default`]: where
-    /// they have the same shape their memory is used again, which spares the system finding new pages
-    /// for every block.
+    /// [`beamform`](Self::beamform) into the beams of an earlier block, or [`Beams::default`]: their memory is used
+    /// again where they have the same shape.
     ///
     /// # Errors
     /// As for [`beamform`](Self::beamform); the beams are of no use then.

@@ -72,7 +72,7 @@ pub(super) trait Backend: Send {
         None
     }
 
-    /// The device, as a person would name it.
+    /// Name of the device, for people to read.
     fn device_name(&self) -> &str;
 
     /// The kernel, never [`Kernel::Auto`].

@@ -130,9 +130,9 @@ impl Builder {
         Ok(Shape { hop: if self.hop == 0 { shape.residues() } else { self.hop }, ..shape })
     }
 
-    /// Sets the gains so that the real and imaginary parts of each input and channel have the standard
-    /// deviation `sigma`, as far as samples, from which the stream may begin, show; channels that they show
-    /// nothing in keep a gain of 1. Gains set before count for nothing.
+    /// Sets the gains so that the real and imaginary parts of each input and channel have the standard deviation
+    /// `sigma`, measured in `samples`, from which the stream may begin; channels without power there keep a gain of 1.
+    /// Gains set before are ignored.
     ///
     /// # Errors
     /// [`Error::Invalid`] when `sigma` is no positive number, or the samples are not enough for a spectrum or
@@ -371,9 +371,9 @@ impl Channeliser {
         &self.prototype
     }
 
-    /// How far white noise of the raw samples is from complex noise in each channel: `|E[X^2]| / E[|X|^2]`, 1 of channel
-    /// DC of real samples, whose values are real but for gains and delays, and little of its neighbours and those of the
-    /// Nyquist channel. Nothing of complex samples, whose channels are all of complex noise.
+    /// Circularity of white noise in each channel, `|E[X^2]| / E[|X|^2]`, 0 for complex noise: of real samples 1 in
+    /// channel DC, whose values are real but for gains and delays, and little in its neighbours and those of the
+    /// Nyquist channel. Empty for complex samples.
     pub fn circularity(&self) -> Vec<f64> {
         // Further from DC and from the Nyquist channel the prototype lets nothing through.
         const REACH: i64 = 4;
@@ -399,7 +399,7 @@ impl Channeliser {
         (0..self.shape.channels).map(of_channel).collect()
     }
 
-    /// The device that channelises, as a person would name it.
+    /// Name of the device that channelises, for people to read.
     pub fn device_name(&self) -> &str {
         self.backend.device_name()
     }

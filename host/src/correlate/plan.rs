@@ -74,10 +74,10 @@ impl Builder {
         self
     }
 
-    /// Delays each input by a whole number of samples: `x_i'[t] = x_i[t - shifts[i]]` (default: no
-    /// delay). The delay line runs on from call to call and across dumps; what lies before the
-    /// first sample is missing. Negative shifts advance an input: as no sample comes before it is taken, all inputs are
-    /// delayed by as much more as makes the least shift 0.
+    /// Delays each input by a whole number of samples: `x_i'[t] = x_i[t - shifts[i]]` (default: no delay). The delay
+    /// line runs on from call to call and across dumps; what lies before the first sample is missing. Negative shifts
+    /// advance an input: since no sample can come before it is taken, all inputs are delayed by as much more as makes
+    /// the least shift 0.
     pub fn shifts<S: Copy + TryInto<i64>>(mut self, shifts: &[S]) -> Self {
         // Shifts that do not fit i64 saturate, and are refused where the delays are made.
         self.shifts = shifts.iter().map(|&shift| shift.try_into().unwrap_or(i64::MAX)).collect();
@@ -193,7 +193,7 @@ impl Correlator {
         self.gpu.as_ref()
     }
 
-    /// The device that correlates, as a person would name it.
+    /// Name of the device that correlates, for people to read.
     pub fn device_name(&self) -> &str {
         self.backend.device_name()
     }
@@ -421,8 +421,8 @@ impl Correlator {
         Ok(dump)
     }
 
-    /// [`dump`](Self::dump) into an earlier one, or [`Dump::default`]: where it has the same shape its
-    /// memory is used again, which spares the system finding new pages for every dump.
+    /// [`dump`](Self::dump) into an earlier one, or [`Dump::default`]: its memory is used again where it has the same
+    /// shape.
     ///
     /// # Errors
     /// As for [`dump`](Self::dump); what `dump` holds is of no use then.

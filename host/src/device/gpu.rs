@@ -128,13 +128,13 @@ impl fmt::Debug for LockedBytes {
 /// Rows of bytes that are copied from one place to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rows {
-    /// Byte at which the first row begins, and bytes from one row to the next.
+    /// Byte at which the first row that is read begins.
     pub from: usize,
-    /// See `from`.
+    /// Bytes from one row that is read to the next.
     pub from_pitch: usize,
-    /// The same where they go.
+    /// Byte at which the first row is written.
     pub to: usize,
-    /// See `to`.
+    /// Bytes from one written row to the next.
     pub to_pitch: usize,
     /// Bytes of a row.
     pub width: usize,

@@ -156,8 +156,8 @@ pub fn zeros<T: Copy + Default>(count: usize) -> Result<Vec<T>> {
     Ok(values)
 }
 
-/// An empty vector for `count` values, if there is memory for them: how all memory is asked for whose size a file,
-/// an option or an argument gives.
+/// Returns an empty vector with room for `count` values. All memory whose size a file, an option or an argument gives
+/// is reserved by it, so that too little is an error.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`].

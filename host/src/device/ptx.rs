@@ -23,8 +23,8 @@ pub const PTX_VARIABLE: &str = "CORRUST_PTX";
 
 static NAMED: Named<Kernels> = Named::new(PTX_VARIABLE, Kernels::read);
 
-/// PTX of kernels that stand for those shipped of the same name: another build's, or one that somebody is
-/// at work on. Nothing in it means those shipped.
+/// PTX of kernels that replace the shipped ones of the same name, from another build or under development. Empty: the
+/// shipped kernels.
 #[derive(Clone, Debug, Default)]
 pub struct Kernels(Arc<HashMap<&'static str, Module>>);
 

@@ -33,7 +33,7 @@ const COUNTS: i32 = 8;
 /// Number of the last of them: 2^17 samples.
 const LAST_COUNT: i32 = 17 * COUNTS;
 
-/// Says which blocks are no Gaussian noise.
+/// Flags blocks that are not Gaussian noise.
 ///
 /// Few-bit noise has another mean and scatter of the estimator than noise that was not rounded: limits are those of noise of the
 /// block's own power that was rounded to the nearest integers and clamped to `-7..=7` (4 bits) or `-127..=127` (8 bits), as
@@ -153,8 +153,8 @@ impl Judge {
         self
     }
 
-    /// Says of each channel how far its noise is from complex noise: `|E[x^2]| / E[|x|^2]`, 0 of noise whose phase is
-    /// uniform, 1 of noise that is real but for a constant phase. Channels beyond the last have complex noise.
+    /// Sets the circularity of each channel's noise, `|E[x^2]| / E[|x|^2]`: 0 of noise whose phase is uniform, 1 of
+    /// noise that is real but for a constant phase. Channels beyond the last have complex noise.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a number that is not from 0 to 1.

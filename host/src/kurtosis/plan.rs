@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// Facts of a plan that is to be built.
+/// Settings of a [`Kurtosis`] plan; see [`Kurtosis::builder`].
 #[derive(Clone, Debug)]
 pub struct Builder {
     encoding: Encoding,
@@ -116,8 +116,7 @@ impl Kurtosis {
     }
 
     /// Sums of blocks of `samples` from their first time on; the last block may have fewer times than others. Samples
-    /// in a GPU's memory are read there, and are to be complete, or to be zero [where they are
-    /// not](Samples::missing_zeroed).
+    /// in a GPU's memory are read there: they must be complete, or zero [where they are not](Samples::missing_zeroed).
     ///
     /// # Errors
     /// [`Error::Invalid`] for samples of another encoding, or in memory that the plan does not reach;

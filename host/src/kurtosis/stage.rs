@@ -149,7 +149,7 @@ impl Stage {
         self.closed = self.now;
     }
 
-    /// Waits until host memory is read no more.
+    /// Waits until host memory is no longer read.
     ///
     /// # Errors
     /// The device's own.

@@ -11,9 +11,9 @@ use crate::{
     samples::{extents::Extents, view::Samples},
 };
 
-/// Samples of 1 to 4 bits as they were packed: u32 `[channel][input][word][2]`, a word of real parts and one of imaginary
-/// ones for each 32, 16, 10 or 8 times. Bits `k n` to `k n + n - 1` of a word are the code of its time `k`, `value +
-/// 2^(n-1)`; whatever else a word has counts for nothing.
+/// Samples of 1 to 4 bits as they were packed: u32 `[channel][input][word][2]`, a word of real parts and one of
+/// imaginary ones for each 32, 16, 10 or 8 times. Bits `k n` to `k n + n - 1` of a word are the code of its time `k`,
+/// `value + 2^(n-1)`; other bits of a word are ignored.
 ///
 /// Source: Sievers, "GPU Correlation" (ten samples of 3 bits in an unsigned int).
 ///

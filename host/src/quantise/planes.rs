@@ -53,8 +53,8 @@ fn bytes_of(extents: Extents, encoding: Encoding) -> usize {
 }
 
 /// Makes the words of [`Encoding::B1`] or [`Encoding::B2`] of [`Ci4`](Encoding::Ci4) (or `ci4-offset`) samples of 1- or
-/// 2-bit values, in any order and nothing missing: `[channel][input][plane][word]`. The levels `2 v + 1` are what they
-/// stand for. Bits after the last time are clear.
+/// 2-bit values, in any order and nothing missing: `[channel][input][plane][word]`. Values `v` stand for the levels `2
+/// v + 1`. Bits after the last time are clear.
 ///
 /// ```
 /// use corrust_host::{
@@ -170,8 +170,8 @@ pub fn planes_on(gpu: &Arc<dyn Gpu>, samples: &Samples<'_>, bits: u32) -> Result
     Ok(words)
 }
 
-/// [`planes`] of samples in a GPU's memory, enqueued on `stream`: `words` is the device address of the words,
-/// 16-byte aligned. Both give the same bits; a value of more bits than `bits` is not told.
+/// [`planes`] of samples in a GPU's memory, enqueued on `stream`: `words` is the device address of the words, 16-byte
+/// aligned. Both give the same bits; a value of more bits than `bits` is not reported.
 ///
 /// # Errors
 /// [`Error::Invalid`] for a number of bits other than 1 or 2, samples of another encoding, with some missing, or that

@@ -247,8 +247,8 @@ impl Requantiser {
     }
 }
 
-/// Voltages that the levels of samples of few bits stand for: what [`VanVleck`](super::VanVleck) is to know, and what
-/// stands beside the files of `corrust quantise`.
+/// Voltages that the levels of samples of few bits stand for. [`VanVleck`](super::VanVleck) uses them; the description
+/// beside files of `corrust quantise` has them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantised {
     /// Encoding of the samples that were quantised.

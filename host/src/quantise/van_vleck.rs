@@ -87,8 +87,8 @@ impl VanVleck {
         self.levels.at(angle).copysign(coefficient)
     }
 
-    /// The correlation coefficient, -1 to 1, of samples whose levels have a mean product; what no coefficient
-    /// gives is taken for the nearest that one does.
+    /// The correlation coefficient, -1 to 1, of samples whose levels have a mean product; a product beyond those of all
+    /// coefficients gives the nearest one.
     pub fn coefficient(&self, mean_product: f64) -> f64 {
         let angle = self.levels.angle(mean_product.abs());
         let found = self.samples.as_ref().map_or_else(|| angle.sin(), |curve| curve.at(angle));

@@ -9,7 +9,7 @@ use crate::samples::extents::Extents;
 pub struct Missing {
     /// Time samples, counted from the first of the samples.
     pub times: Range<usize>,
-    /// Channels; what lies beyond the samples' counts for nothing.
+    /// Channels; those beyond the samples' last are ignored.
     pub channels: Range<usize>,
     /// Inputs, likewise.
     pub inputs: Range<usize>,

@@ -348,8 +348,7 @@ impl<'a> RawSamples<'a> {
         })
     }
 
-    /// The same samples, of which those within `missing` are not there, whatever their bytes. Channels
-    /// count for nothing.
+    /// The same samples, of which those within `missing` are not there, whatever their bytes. Channels are ignored.
     ///
     /// # Panics
     /// When the view was cut: `missing` counts from the first sample of all.

@@ -220,8 +220,8 @@ impl<'a> Samples<'a> {
         self.zeroed || self.is_complete()
     }
 
-    /// The samples of a range of times. Of `b1` and `b2` it begins with a word, and may end within one, of which the
-    /// rest counts for nothing then.
+    /// The samples of a range of times. Of `b1` and `b2` it begins with a word, and may end within one, whose rest is
+    /// then ignored.
     ///
     /// ```
     /// use corrust_host::{Encoding, Layout, samples::Samples};

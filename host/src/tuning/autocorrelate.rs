@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, positive};
 
-/// Numbers that the autocorrelator chooses by.
+/// Numbers by which the autocorrelator chooses its kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Autocorrelate {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::fault::{Fault, positive};
 use crate::kernels::beamform::{tiles, tiles_of_every_gpu};
 
-/// Numbers that the beamformer chooses by: the tiles of its kernel, and passes over them, take the least time.
+/// Numbers by which the beamformer chooses the tiles and passes of its kernel, for the least time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Beamform {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::fault::{Fault, positive};
 use crate::{kernels::correlate::Kernel, sample::Encoding};
 
-/// Numbers that the correlator chooses by, for each encoding.
+/// Numbers by which the correlator chooses its kernel, for each encoding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Correlate {

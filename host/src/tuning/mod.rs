@@ -110,7 +110,7 @@ impl Tuning {
         own.map_or_else(|| Self::of(facts), Ok)
     }
 
-    /// Sets the table that all GPUs of the program go by, whatever the environment names.
+    /// Sets the tuning table of all GPUs of the program, in place of the environment's.
     ///
     /// # Errors
     /// [`Error::Device`] when one was set, or a plan made, before.

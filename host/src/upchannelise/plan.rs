@@ -188,8 +188,8 @@ pub struct Upchanneliser {
 }
 
 impl Upchanneliser {
-    /// Starts a plan for `inputs` inputs and `channels` channels, which `factor` subchannels each are made of: a power
-    /// of two, 2 to 512.
+    /// Starts a plan for `inputs` inputs and `channels` channels, each made into `factor` subchannels: a power of two,
+    /// 2 to 512.
     pub fn builder(inputs: usize, channels: usize, factor: usize) -> Builder {
         let encoding = Encoding::Ci8;
         let output = encoding.into();
@@ -207,14 +207,14 @@ impl Upchanneliser {
         &self.shape
     }
 
-    /// How far white noise in channels is from complex noise in each of their subchannels, `|E[Y^2]| / E[|Y|^2]`,
-    /// `[channel][subchannel]`, where it is so far in channels: see [`Channeliser::circularity`](crate::Channeliser::circularity).
+    /// Circularity of white noise in each subchannel, `|E[Y^2]| / E[|Y|^2]`, `[channel][subchannel]`, from that in the
+    /// channels: see [`Channeliser::circularity`](crate::Channeliser::circularity).
     pub fn circularity(&self, of_channels: &[f64]) -> Vec<f64> {
         let all = of_channels.iter();
         all.flat_map(|channel| self.of_real.iter().map(move |of| of * channel)).collect()
     }
 
-    /// The device that computes, as a person would name it.
+    /// Name of the device that computes, for people to read.
     pub fn device_name(&self) -> &str {
         match &self.backend {
             Backend::Cpu(cpu) => cpu.name(),

@@ -204,7 +204,7 @@ impl GridBeamformer {
         self.kernel
     }
 
-    /// The device that beamforms, as a person would name it.
+    /// Name of the device that beamforms, for people to read.
     pub fn device_name(&self) -> &str {
         match &self.backend {
             Backend::Cpu(cpu) => cpu.name(),

@@ -26,7 +26,7 @@ pub(super) trait Sums: Send {
     fn kernel(&self) -> Kernel;
 }
 
-/// The CPU, as a person would name it.
+/// Name of the CPU, for people to read.
 pub(super) fn name() -> String {
     let threads = rayon::current_num_threads();
     let plural = if threads == 1 { "" } else { "s" };
