@@ -65,7 +65,7 @@ impl Socket {
         }
     }
 
-    /// Way that packets come, in words.
+    /// Path by which packets come, for people to read.
     pub fn way(&self) -> &'static str {
         match self {
             Self::Udp(_) => "UDP",

@@ -156,7 +156,7 @@ impl Geometry {
 pub struct Sources(std::collections::HashMap<u64, u16>);
 
 impl Sources {
-    /// The number of an address. All that come after many others share one.
+    /// Number of an address, from 1. Once all are used, further addresses share the last one.
     pub fn number(&mut self, address: u64) -> u16 {
         let next = self.0.len() as u16 + 1;
         match self.0.get(&address) {
@@ -635,7 +635,7 @@ impl Window {
             .map(|memory| Chunk::new(ChunkMemory::Host(SharedMemory::new(memory)), geometry))
     }
 
-    /// Puts the samples of a heap of an [`Assembler`](super::Assembler) of one's own where they belong.
+    /// Puts the samples of a heap, of the caller's own [`Assembler`](super::Assembler), where they belong.
     pub fn insert_heap(&mut self, heap: &Heap) {
         if let Some(mut ticket) = self.reserve_heap(heap, &[]) {
             ticket.fill(&self.stream, heap, &[]);

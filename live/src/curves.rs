@@ -35,9 +35,9 @@ pub struct LiveCurves {
     pub errors: Option<Errors>,
     /// Instants that are lost.
     pub lost: u64,
-    /// Counts of each sensor since the look before, and the instants that came since then.
+    /// Counts of each sensor since the previous update.
     pub counts: Vec<u64>,
-    /// See there.
+    /// Instants that came since the previous update.
     pub came: u64,
     /// Number of times that the stream began anew.
     pub restarts: u64,
@@ -76,13 +76,13 @@ impl LiveCurves {
     }
 }
 
-/// Correlates chunks of counts, and looks at the sums at an interval.
+/// Correlates chunks of counts, and hands out curves at an interval.
 pub struct Correlated {
     builder: Builder,
     plan: Autocorrelator,
     mask: Autocorrelator,
     counts: Counts,
-    /// Instants from one look to the next.
+    /// Instants from one update to the next.
     interval: u64,
     /// Most lost instants in a row; more begin the stream anew.
     most_lost: u64,
@@ -98,8 +98,8 @@ pub struct Correlated {
 }
 
 impl Correlated {
-    /// Correlations by plans of `builder`, which are looked at every `interval` instants. Up to `most_lost` lost instants in
-    /// a row are zeros; more begin the stream anew.
+    /// Correlations by plans of `builder`, whose curves are handed out every `interval` instants. Up to `most_lost`
+    /// lost instants in a row are zeros; more begin the stream anew.
     ///
     /// # Errors
     /// [`Error::Invalid`] when the plan and the counts differ in sensors, or the interval has no instants; errors of
@@ -141,12 +141,12 @@ impl Correlated {
         mask.scheme(shape.scheme).device(Device::Cpu).build()
     }
 
-    /// The plan, whose [`state`](Autocorrelator::state) is all that there is of the stream.
+    /// The plan, whose [`state`](Autocorrelator::state) is the whole state of the stream.
     pub fn plan(&mut self) -> &mut Autocorrelator {
         &mut self.plan
     }
 
-    /// Sums a chunk up, whose memory is returned; `done` gets every look, at multiples of the interval since the first
+    /// Sums up a chunk and returns its memory; `done` gets the curves at multiples of the interval since the first
     /// instant that came, and where the stream ends.
     ///
     /// # Errors
@@ -200,7 +200,7 @@ impl Correlated {
         Ok(chunk)
     }
 
-    /// The stream has ended: counts since the last look are looked at.
+    /// Ends the stream, and hands out the curves of counts since the last update.
     ///
     /// # Errors
     /// As for [`process`](Self::process).

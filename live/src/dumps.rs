@@ -108,7 +108,7 @@ impl<C: Channels> Integrator<C> {
         self.steps.judged()
     }
 
-    /// Dumps of which nothing came, between others: they are not handed out.
+    /// Number of dumps without any samples, between others: they are not handed out.
     pub fn empty(&self) -> u64 {
         self.steps.sums().empty()
     }

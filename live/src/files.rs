@@ -74,7 +74,7 @@ struct Description {
     first_channel: u64,
 }
 
-/// Writes dumps to files `STEM-TIME.npy` or `STEM-TIME.uvh5`, where TIME is when their first dump begins:
+/// Writes dumps to files `STEM-TIME.npy` or `STEM-TIME.uvh5`, where TIME is the start of their first dump:
 /// `20260301T120000.500000Z`.
 ///
 /// Beside `STEM-TIME.npy`, int64 `[dump][channel][baseline][2]` (float32 for cf16 and coefficients), are `STEM-TIME.valid.npy`, the valid samples
@@ -152,7 +152,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Says that the samples were delayed towards the array's phase centre, where it has one.
+    /// Marks the samples as delayed towards the array's phase centre, where it has one.
     #[must_use]
     pub fn phased(mut self) -> Self {
         self.phased = self.array.as_ref().is_some_and(|array| array.phase_center.is_some());

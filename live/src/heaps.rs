@@ -227,7 +227,7 @@ impl Heap {
     }
 }
 
-/// Keeps account of the heaps of one socket. What never gets complete is given up when others need its room.
+/// Tracks the heaps of one socket. Heaps that stay incomplete are given up when others need their room.
 #[derive(Debug)]
 pub struct Assembler {
     /// By source and number.

@@ -47,7 +47,7 @@ pub(super) trait Intake<S: Stream>: Send + 'static {
     fn clear(&mut self, window: &Mutex<Window<S>>, ring: (&[u8], &mut Slots));
 }
 
-/// Kind of stream whose packets stand each by itself.
+/// Kind of stream whose packets are independent of each other.
 pub trait Single: Stream {
     /// Reserves the places of a packet's samples, and hands tickets and samples to `each`. Samples without one are counted.
     ///

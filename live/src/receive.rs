@@ -409,7 +409,7 @@ impl Receiver {
         Self::over(sockets, window, || Ok((Ring::new(0), Singles(PhantomData))))
     }
 
-    /// Counts `[instant][sensor]` of plain streams, numbered from 0. Whoever sends them waits where they are taken in more
+    /// Counts `[instant][sensor]` of plain streams, numbered from 0. The sender waits where they are taken in more
     /// slowly.
     ///
     /// # Errors
@@ -498,7 +498,7 @@ impl Receiver {
     }
 }
 
-/// Looks at what a [`Receiver`] gets, from another thread.
+/// Reads the counts of a [`Receiver`] from another thread.
 #[derive(Clone)]
 pub struct Watch(Arc<dyn Share>);
 

@@ -219,13 +219,13 @@ impl<S: Readable> StreamRecording<S> {
         }
     }
 
-    /// Ends it when nothing has come for so long, from now on.
+    /// Ends it when nothing has come for `silence`, counted from now.
     pub fn silence(&mut self, silence: Option<Duration>) {
         self.silence = silence;
         self.came = Instant::now();
     }
 
-    /// Ends it when nothing has come for so long after something did.
+    /// Ends it when nothing has come for `rest` after something did.
     pub fn rest(&mut self, rest: Option<Duration>) {
         self.rest = rest;
     }

@@ -23,7 +23,7 @@ pub mod id {
     pub const DESCRIPTOR: u16 = 0x5;
     /// Control of the stream: 0 starts it, 2 stops it.
     pub const CONTROL: u16 = 0x6;
-    /// MeerKAT: when the heap's first sample was taken, in samples of the digitiser since the sync time.
+    /// MeerKAT: time of the heap's first sample, in samples of the digitiser since the sync time.
     pub const TIMESTAMP: u16 = 0x1600;
     /// MeerKAT: the number of the F-engine, which is an antenna's.
     pub const FENG: u16 = 0x4101;
@@ -33,7 +33,7 @@ pub mod id {
     pub const SAMPLES: u16 = 0x4300;
     /// MeerKAT: samples of a beam `[channel][time]`, `ci8`.
     pub const BEAM: u16 = 0x5000;
-    /// MeerKAT: how many antennas are in the sum of a beam.
+    /// MeerKAT: number of antennas in the sum of a beam.
     pub const BEAM_ANTENNAS: u16 = 0x5004;
 }
 
@@ -46,7 +46,7 @@ const WORD: usize = 8;
 /// The first bytes of every packet: magic number, version 4, 2 bytes of an identifier and 6 of an address.
 const HEADER: [u8; 4] = [0x53, 4, 2, 6];
 
-/// The most that a packet carries, that of UDP.
+/// Most bytes of a packet, UDP's limit.
 pub const MOST_BYTES: usize = 65_507;
 
 /// An item pointer.
@@ -85,7 +85,7 @@ impl Item {
 
 const MASK: u64 = (1 << VALUE_BITS) - 1;
 
-/// Why a packet is none.
+/// Reason why bytes are no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Packet that ends before its header or its item pointers do, or is longer than UDP allows.

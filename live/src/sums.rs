@@ -102,8 +102,8 @@ impl Sums {
         self.feed(samples, start, done)
     }
 
-    /// Times before `end` of which nothing came are lost. As far as delays reach, they are fed as missing: delayed samples
-    /// of the times before come out there.
+    /// Marks times before `end` of which nothing came as missing. As far as delays reach, they are fed as missing:
+    /// delayed samples of the times before come out there.
     pub fn mark_missing(&mut self, end: u64, done: Done<'_>) -> Result<()> {
         let word = self.shape.encoding.times() as u64;
         let end = end / word * word;

@@ -30,8 +30,8 @@ pub struct Datagram {
 
 impl Datagram {
     /// Understands a frame: Ethernet without VLAN tags, IPv4 without options that is no fragment, UDP. Bytes behind the
-    /// datagram, which fill short frames, are passed over. Checksums are the network interface's business, as frames that
-    /// never were on a wire have none.
+    /// datagram, which fill short frames, are passed over. Checksums are not checked: frames that never were on a wire
+    /// have none.
     ///
     /// [`None`] for anything else, and where a length exceeds the frame.
     pub fn parse(frame: &[u8]) -> Option<Self> {

@@ -26,7 +26,7 @@ pub use datagram::Datagram;
 #[cfg(all(feature = "xdp", target_os = "linux"))]
 pub use queue::Queue;
 
-/// Runner of the program that sees packets first.
+/// Hook of the AF_XDP program: the driver or the system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// The driver, or the system where it cannot.
@@ -120,8 +120,8 @@ impl fmt::Display for Interface {
 }
 
 impl Interface {
-    /// Opens its queues for packets to `addresses`, of which address 0.0.0.0 is any, with `buffer` bytes of memory for each
-    /// queue's packets. Packets are taken until the sockets are dropped.
+    /// Opens its queues for packets to `addresses`, of which address 0.0.0.0 is any, with `buffer` bytes of memory for
+    /// each queue's packets. Packets are taken until the sockets are dropped.
     ///
     /// # Errors
     /// [`Error::Invalid`](corrust_host::Error::Invalid) naming the interface: it or the queue does not exist, this process

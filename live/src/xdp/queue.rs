@@ -162,7 +162,7 @@ impl Queue {
         Ok(Self { number, socket, memory, came, empty, read, attached, zero_copy })
     }
 
-    /// The way that packets come, in words.
+    /// Path by which packets come, for people to read.
     pub fn way(&self) -> &'static str {
         match (self.attached.native, self.zero_copy) {
             (false, _) => "generic",

@@ -65,7 +65,7 @@ pub struct EarthOrientation {
     pub pole: [f64; 2],
 }
 
-/// Delays of the antennas of an array for a source that stands still among the stars.
+/// Delays of the antennas of an array for a source that is fixed among the stars.
 #[derive(Clone, Debug)]
 pub struct Geometric {
     start: Moment,

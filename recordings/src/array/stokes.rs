@@ -19,7 +19,7 @@ use corrust_host::{Error, Result};
 
 use super::file::{Array, Input, Polarisation};
 
-/// Stokes parameters that are asked for.
+/// Stokes parameters to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stokes {
     /// `I` alone.

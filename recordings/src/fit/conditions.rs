@@ -73,7 +73,8 @@ impl Fit {
         Ok(self)
     }
 
-    /// Fits a parameter from a value on, and from others that the curve suggests; of all the least minimum is taken.
+    /// Starts fits from a value of a parameter, and from others that the curve suggests; the least minimum of all is
+    /// taken.
     ///
     /// # Errors
     /// [`Error::Invalid`] when the model has no such parameter, or the value is not within its bounds.
@@ -114,12 +115,12 @@ impl Fit {
         Ok(self)
     }
 
-    /// Takes the lags, in seconds, of this range alone.
+    /// Fits only lags of this range, in seconds.
     pub fn range(self, range: RangeInclusive<f64>) -> Self {
         Self { range, ..self }
     }
 
-    /// Takes all values alike, whatever their bars.
+    /// Weighs all values alike, whatever their error bars.
     pub fn unweighted(self) -> Self {
         Self { weighted: false, ..self }
     }

@@ -28,7 +28,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Opens `path`; a pipe waits for somebody to write to it.
+    /// Opens `path`; opening a pipe waits for its writer.
     ///
     /// # Errors
     /// [`Error::Io`] when it cannot be read.

@@ -323,7 +323,7 @@ pub(super) struct Found {
     pub unit: f64,
     /// Seconds of a unit of microtimes.
     pub microtime: Option<f64>,
-    /// Number of records that it tells of.
+    /// Number of records that the header states.
     pub records: Option<u64>,
     pub created: Option<Timestamp>,
     /// Seconds of the acquisition.

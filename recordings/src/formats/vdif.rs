@@ -182,7 +182,7 @@ pub fn second_of(moment: Timestamp) -> i64 {
     time::day(moment) * SECONDS_PER_DAY + moment.as_second().rem_euclid(SECONDS_PER_DAY)
 }
 
-/// A whole frame, by itself: its header, and its samples in VDIF's order; [`None`] where bytes are none.
+/// A whole frame, by itself: its header, and its samples in VDIF's order; [`None`] where the bytes are no frame.
 #[doc(hidden)]
 pub fn frame(bytes: &[u8]) -> Option<(Header, Cow<'_, [u8]>)> {
     let start = start_of(bytes)?;

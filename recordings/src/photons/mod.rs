@@ -63,7 +63,7 @@ pub use corrust_host::samples::CountShape;
 /// A stretch of microtimes, in seconds since the pulse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gate {
-    /// Begin of the stretch.
+    /// Start of the stretch.
     pub start: f64,
     /// End of the stretch, exclusive.
     pub end: f64,
@@ -81,7 +81,7 @@ pub struct Bursts {
 /// Options for counting photons.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Seconds of an instant, rounded to whole units of the file's; of counts, what they are (by default
+    /// Seconds of an instant: of photons rounded to whole units of the file, of counts as they were taken (by default
     /// [`DWELL`]).
     pub dwell: Option<f64>,
     /// Channels to read, in this order ([`SYNC`](crate::formats::tttr::SYNC) among them); none for all that have
@@ -94,7 +94,7 @@ pub struct Options {
     pub between: Option<[usize; 2]>,
     /// Stretches of seconds since the first instant, in any order: what an instant has of one does not count.
     pub exclude: Vec<Range<f64>>,
-    /// Bursts, which do not count; the files are read once more for them.
+    /// Bursts to leave out; finding them reads the files once more.
     pub bursts: Option<Bursts>,
     /// Seconds of the file's clock at which the first instant begins; by default the time of the first event. Photons before
     /// are left out.
@@ -130,8 +130,8 @@ pub struct Counts {
     pub sensors: Vec<String>,
     /// Whether it was made of photons one by one.
     pub photons: bool,
-    /// Whether the last sensor is a mask, which says where the others count: with [`Options::between`], [`Options::exclude`] or
-    /// [`Options::bursts`], and of counts that are NaN here and there.
+    /// Whether the last sensor is a mask, which says where the others count: with [`Options::between`],
+    /// [`Options::exclude`] or [`Options::bursts`], and where some counts are NaN.
     pub masked: bool,
     /// Photons so far that came late by one photon, and were put in order.
     pub late: Arc<AtomicU64>,
@@ -166,7 +166,7 @@ pub trait Photons: Recording<CountShape> {
 pub struct Microtimes {
     /// Seconds of a unit.
     pub unit: f64,
-    /// Units between two pulses, about, or that the instrument tells apart.
+    /// Number of units between two pulses, approximately, or that the instrument resolves.
     pub count: u32,
 }
 

@@ -143,7 +143,7 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
         self.integrator.correlator()
     }
 
-    /// Brings the next integration to `integration`, whose memory is used again where it fits; whether
+    /// Reads the next integration into `integration`, whose memory is used again where it fits, and returns whether
     /// there was one.
     ///
     /// # Errors

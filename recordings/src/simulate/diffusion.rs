@@ -79,7 +79,7 @@ pub struct Species {
     pub lifetime: f64,
 }
 
-/// Molecules that diffuse, and what looks at them.
+/// Molecules that diffuse, and the microscope that observes them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Diffusion {
     /// `N`: molecules in the effective volume, in the mean.
@@ -95,11 +95,11 @@ pub struct Diffusion {
     /// Molecules of another kind among them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub second: Option<Species>,
-    /// Photons a second besides, of each detector.
+    /// Background photons a second of each detector.
     pub background: f64,
     /// Detectors, which share the photons at random.
     pub detectors: usize,
-    /// Seconds that it takes.
+    /// Duration, seconds.
     pub seconds: f64,
     /// Equal seeds give equal photons.
     pub seed: u64,

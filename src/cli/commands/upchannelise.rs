@@ -84,7 +84,7 @@ impl FilterBank {
         self.factor
     }
 
-    /// Encoding of samples of subchannels that are correlated and beamformed, of a filter bank that there is.
+    /// Encoding of samples of the filter bank's subchannels, which are correlated and beamformed.
     pub fn voltages(&self) -> Result<Encoding> {
         let bank = Upchanneliser::builder(1, 1, self.factor);
         self.taps.into_iter().fold(bank, Builder::taps).shape()?;

@@ -10,7 +10,7 @@ use crate::array::time::{Timestamp, UNIX_DAY};
 /// Most bytes of data of a block; a single time may have more.
 const BLOCK_BYTES: usize = 1 << 24;
 
-/// Facts of a recording that its headers tell.
+/// Facts of a recording for its headers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
     /// Name of the telescope.
@@ -135,8 +135,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Passes over `times` times that are missing: zeros, and blocks of nothing else are left out, of which packet numbers
-    /// tell.
+    /// Passes over `times` times that are missing: zeros; blocks that are missing as a whole are left out, as packet
+    /// numbers show.
     ///
     /// # Errors
     /// [`Error::Io`] when a block cannot be written.

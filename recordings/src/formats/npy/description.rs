@@ -58,7 +58,7 @@ impl Description {
         Self { encoding, layout, shape, times: None, missing: Vec::new(), quantised: None }
     }
 
-    /// The same, of values that were made so.
+    /// Adds the quantisation that made the values.
     pub fn quantised(self, quantised: Option<Quantised>) -> Self {
         Self { quantised, ..self }
     }

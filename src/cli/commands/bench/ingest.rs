@@ -40,7 +40,7 @@ const MOST_BUFFER: &str = "/proc/sys/net/core/rmem_max";
 /// Script that receives with spead2 on one port.
 const SPEAD2: &str = include_str!("spead2_rate.py");
 
-/// How to measure.
+/// Options of the measurement.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Numbers of sockets, each with a sender and a receiving thread

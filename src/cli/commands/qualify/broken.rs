@@ -154,7 +154,7 @@ pub fn full_disk() -> Result<Finding> {
     Ok(Finding::new(Verdict::Failed, text))
 }
 
-/// No limit that a child could be given is known.
+/// Not decided: this system has no known limit for a child process.
 #[cfg(not(unix))]
 pub fn full_disk() -> Result<Finding> {
     Ok(Finding::new(Verdict::NotDecided, "this system has no limit on the size of files"))

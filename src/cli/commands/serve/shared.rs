@@ -28,7 +28,7 @@ pub struct Http {
 /// Time between two looks for foreign packets.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Says once that packets of something else come.
+/// Warns once about packets of another kind.
 pub struct Strangers {
     /// Time of the next check; none once they were reported.
     next: Option<Instant>,
@@ -41,14 +41,14 @@ impl Strangers {
         Self { next: Some(Instant::now()), expected }
     }
 
-    /// Looks, from time to time, at the packets that came.
+    /// Checks the packets that came, from time to time.
     pub fn poll(&mut self, tally: impl FnOnce() -> Tally) {
         if self.next.is_some_and(|next| next <= Instant::now()) {
             self.last(tally);
         }
     }
 
-    /// Looks at them now, as after the last.
+    /// Checks them now, as after the last packet.
     pub fn last(&mut self, tally: impl FnOnce() -> Tally) {
         if self.next.is_none() {
             return;
@@ -98,7 +98,7 @@ impl Drain {
     }
 }
 
-/// Says the first of many errors that follow each other, and when they are over.
+/// Reports the first of several successive errors, and their end.
 pub struct Faults {
     lasting: bool,
     /// Name of the files, as in "dumps".
