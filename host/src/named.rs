@@ -23,11 +23,11 @@ impl<T> Named<T> {
     /// Takes `contents` whatever the environment names.
     ///
     /// # Errors
-    /// [`Error::Device`] when devices go by others already.
+    /// [`Error::Device`] when devices already use others.
     pub(crate) fn set(&self, contents: T) -> Result<()> {
         self.contents.set(Ok(Some(contents))).map_err(|_| {
             Error::Device(format!(
-                "{}: devices go by what it names already, expected others before the first plan",
+                "{}: devices already use what it names, expected another before the first plan",
                 self.variable
             ))
         })

@@ -81,7 +81,7 @@ impl Family {
 /// Metrics of received packets, common to all streams.
 pub fn received(tally: &Tally) -> Vec<Family> {
     let counter = |name, help| Family::new(name, "counter", help);
-    let mut faults = counter("corrust_bad_packets_total", "Packets that were none, by fault.");
+    let mut faults = counter("corrust_bad_packets_total", "Packets that were refused, by fault.");
     for fault in Fault::ALL {
         faults = faults.of("fault", fault.name(), tally.faults(fault));
     }
@@ -98,7 +98,7 @@ pub fn received(tally: &Tally) -> Vec<Family> {
             "corrust_socket_dropped_packets_total",
             "A socket's packets that the system dropped.",
         ),
-        counter("corrust_socket_bad_packets_total", "A socket's packets that were none."),
+        counter("corrust_socket_bad_packets_total", "A socket's packets that were refused."),
         counter("corrust_socket_core_seconds_total", "Time that a core has worked for a socket."),
         gauge("corrust_socket_held_slots", "Slots in which packets of incomplete heaps stay."),
         gauge("corrust_socket_slots", "Slots in which they could stay."),

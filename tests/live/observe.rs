@@ -790,7 +790,7 @@ fn streams_that_cannot_be_observed_get_a_sentence() {
             "line 2: files: expected one of files and live",
         ),
         (format!("[input]\nlive = 3\n{v}"), "line 2: live: expected a table"),
-        (format!("[input]\nlive = {{}}\nencoding = \"ci8\"\n{v}"), "line 3: encoding: of files"),
+        (format!("[input]\nlive = {{}}\nencoding = \"ci8\"\n{v}"), "line 3: encoding: for files"),
         (
             format!("[input]\nlive = {{}}\nchannelise = {{ channels = 8 }}\n{v}"),
             "channelise: of raw voltages, expected vdif in live",
@@ -819,7 +819,7 @@ fn streams_that_cannot_be_observed_get_a_sentence() {
             ),
             "b1",
         ),
-        (format!("[input]\nlive = {{}}\nrate = 3\n{v}"), "line 3: rate: of files"),
+        (format!("[input]\nlive = {{}}\nrate = 3\n{v}"), "line 3: rate: for files"),
         (
             format!(
                 "[input]\nlive = {{ fengs = 3, channels = 10 }}\n{}",

@@ -112,7 +112,7 @@ impl Header {
         }
         serde_json::from_slice(line).map_err(|error| {
             Error::invalid(format!(
-                "the first line of an autocorrelation state does not say what it is of: {error}"
+                "the first line of an autocorrelation state is no description: {error}"
             ))
         })
     }

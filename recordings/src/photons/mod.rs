@@ -310,7 +310,7 @@ impl Opening<'_> {
         }
         if first.is_file() && !begins(first, MAGIC)? {
             return self.refuse(&format!(
-                "is none that corrust knows: expected a file of {FORMATS}, HDF5 or NumPy"
+                "is of an unknown format: expected a file of {FORMATS}, HDF5 or NumPy"
             ));
         }
         let reader = Reader::open(first)?;

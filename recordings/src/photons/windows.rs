@@ -61,7 +61,7 @@ impl Windows {
         }
         if left.is_empty() {
             return Err(Error::invalid(
-                "no instant is left of what counts: expected less to exclude, or a higher rate of bursts",
+                "no instant is left: expected less to exclude, or a higher rate of bursts",
             ));
         }
         Ok(Self(left))

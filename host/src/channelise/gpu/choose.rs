@@ -180,7 +180,7 @@ pub(super) fn choose(gpu: &Arc<dyn Gpu>, shape: &Shape, wanted: Kernel) -> Resul
     };
     candidates.iter().copied().find(|&kernel| takes(kernel)).ok_or_else(|| {
         Error::invalid(format!(
-            "kernel {wanted}: {} channels are not what a block of it makes on {}, expected kernel auto",
+            "kernel {wanted} does not make {} channels on {}: expected kernel auto",
             shape.channels,
             gpu.facts().name
         ))

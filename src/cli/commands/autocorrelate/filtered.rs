@@ -65,7 +65,7 @@ impl Args {
         given::warn_unused(&["kernel"], "weighted photons have one kernel, expected no --kernel");
         given::refuse(
             &["trace", "trace-bin"],
-            "of components there is none, expected a run without --pattern",
+            "components have no trace, expected a run without --pattern",
         )?;
         if ![Device::Auto, Device::Cpu].map(Into::into).contains(&self.device) {
             let reason =

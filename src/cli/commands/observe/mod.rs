@@ -275,11 +275,11 @@ impl InputOptions {
             Some(live) => {
                 let other = table.get_ref().iter().next();
                 if let Some((key, value)) = other {
-                    let what = format!("{key}: of files, expected none of it beside live");
+                    let what = format!("{key}: for files, expected none beside live");
                     return Err(text.error(value.span().start, what));
                 }
                 if let Some((key, value)) = raw.get_ref().iter().next() {
-                    let what = format!("{key}: of files, expected none of it beside live");
+                    let what = format!("{key}: for files, expected none beside live");
                     return Err(text.error(value.span().start, what));
                 }
                 Origin::Live(Box::new(live::Live::read(text, live, engine.as_ref())?))
@@ -557,10 +557,9 @@ impl<'a> Plan<'a> {
             None => recording.recorded(),
         };
         if expected.is_none() && recorded == u64::MAX {
-            return Err(text.error(
-                input.table.span().start,
-                "a stream whose length nobody knows: expected files",
-            ));
+            return Err(
+                text.error(input.table.span().start, "a stream of unknown length: expected files")
+            );
         }
         let place = ProductInput {
             phased: recording.delayed,

@@ -157,6 +157,6 @@ pub fn lost_packets(device: Device) -> Result<Finding> {
             Verdict::Passed,
             format!("{missing} of {heaps} heaps lost, {DUMPS} dumps, the same sums and counts"),
         ),
-        false => Finding::new(Verdict::Failed, "dumps differ from those of what came"),
+        false => Finding::new(Verdict::Failed, "dumps differ from those of the heaps that came"),
     })
 }

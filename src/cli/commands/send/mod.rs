@@ -149,7 +149,10 @@ impl Args {
             }
             let again = packets::Reader::open(&self.recording, &options)?;
             frames = again.ok_or_else(|| {
-                Error::file(&self.recording[0], "is no longer VDIF: expected what was sent before")
+                Error::file(
+                    &self.recording[0],
+                    "is no longer VDIF: expected the file that was sent before",
+                )
             })?;
         }
         let seconds = pace.begun.elapsed().as_secs_f64();
