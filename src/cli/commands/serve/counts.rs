@@ -23,7 +23,7 @@ use crate::cli::commands::serve::shared::{Drain, Faults, Http, Strangers};
 use crate::cli::options::listening::{addresses, waiting};
 use crate::cli::options::run_files::ending;
 use crate::cli::options::units::Seconds;
-use crate::cli::terminal::numbers::{count, digits};
+use crate::cli::terminal::numbers::{self, count};
 use crate::cli::terminal::say::tell;
 use crate::cli::terminal::signals::{SERVING, STOPPING};
 
@@ -37,12 +37,12 @@ const WINDOW: usize = 4;
 /// Seconds of lost instants in a row that are zeros; more begin the stream anew.
 const MOST_LOST: f64 = 10.0;
 
-/// Files of curves, each named after the time of its look.
+/// Files of curves, each named after the time of its update.
 struct CurveFiles<'a> {
     pattern: &'a Path,
     pairs: Vec<[u32; 2]>,
     dwell: f64,
-    /// Looks of a file, and those since the last one.
+    /// Updates of a file, and those since the last one.
     each: usize,
     since: usize,
 }
@@ -127,11 +127,11 @@ impl Args {
         start(http.listener, board.clone(), http.names)?;
         SERVING.store(true, Ordering::Relaxed);
         tell(format_args!(
-            "listening to {listening}, {} of {} s at {}, looks of {} s on {}: http://{address}",
+            "listening to {listening}, {} of {} at {}, updates every {} on {}: http://{address}",
             count(sensors, "sensor"),
-            digits(dwell),
+            numbers::seconds(dwell),
             count(correlated.plan().shape().points(), "lag"),
-            digits(interval as f64 * dwell),
+            numbers::seconds(interval as f64 * dwell),
             correlated.plan().device_name(),
         ));
         let mut files = self.output.as_deref().map(|pattern| CurveFiles {
