@@ -324,7 +324,8 @@ fn a_low_level_is_no_slow_triplet() {
     assert!(found > 5, "{found} of 10 curves are described by a slow dark state");
 }
 
-/// The uncertainty of a triplet state's time, which is fitted as a share of the diffusion time, is that of the time itself.
+/// The uncertainty of a triplet state's time, which is fitted as a share of the diffusion time, equals that of the time
+/// itself.
 #[test]
 fn a_quick_triplet_has_the_uncertainties_of_a_free_one() {
     let model = Model { triplet: true, ..Model::default() };

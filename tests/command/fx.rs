@@ -329,7 +329,7 @@ fn powers_and_beams_of_raw_voltages_are_those_of_their_spectra() {
                     false if run.starts_with("beamform") => "--weights w.npy --shifts s.npy",
                     false => "",
                 };
-                // Without delays only outputs with times go by the sky's frequency.
+                // Without delays only outputs with times use the sky's frequency.
                 let sky = run.contains(".fil") && run.contains("--channelise") && bank != delays;
                 done(folder, &format!("{run} {given} {}", if sky { SKY } else { "" }));
             }

@@ -219,7 +219,7 @@ fn clears_on(device: Device) {
                 stage.put(&samples.times(50..times)).unwrap();
                 stage.close();
                 let (sums, flagged) = stage.judge().unwrap();
-                // A missing range without channels or inputs of its own is that of all.
+                // A missing range without channels or inputs of its own covers all.
                 let within = |gap: &Missing| Missing {
                     times: gap.times.clone(),
                     channels: gap.channels.start..gap.channels.end.min(channels),

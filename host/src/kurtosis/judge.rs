@@ -35,9 +35,10 @@ const LAST_COUNT: i32 = 17 * COUNTS;
 
 /// Flags blocks that are not Gaussian noise.
 ///
-/// Few-bit noise has another mean and scatter of the estimator than noise that was not rounded: limits are those of noise of the
-/// block's own power that was rounded to the nearest integers and clamped to `-7..=7` (4 bits) or `-127..=127` (8 bits), as
-/// corrust does it. Samples of quantisers that also give -8 or -128 are judged so by [`full_range`](Self::full_range).
+/// Few-bit noise has another mean and scatter of the estimator than noise that was not rounded: limits hold for noise
+/// of the block's own power that was rounded to the nearest integers and clamped to `-7..=7` (4 bits) or `-127..=127`
+/// (8 bits), as corrust does it. Samples of quantisers that also give -8 or -128 are judged so by
+/// [`full_range`](Self::full_range).
 ///
 /// Noise whose samples are real numbers, as those of channel 0 of real voltages are, has other limits:
 /// [`circularity`](Self::circularity) says of which channels.

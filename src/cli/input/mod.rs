@@ -209,7 +209,7 @@ impl Input {
             self.head;
         let listed = |of: &Array| of.frequencies(channels).ok();
         let found = Array { channels: frequencies.clone(), ..Array::default() };
-        // The array's start is that of raw voltages, not of their spectra.
+        // The array's start belongs to raw voltages, not to their spectra.
         let of_file = array.filter(|_| !self.is_raw()).and_then(|array| array.start);
         Timing {
             start: of_file.or(start),
