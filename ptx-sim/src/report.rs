@@ -67,7 +67,7 @@ pub struct SameValue {
     pub line: u32,
     /// Line of the store that came before.
     pub other_line: u32,
-    /// How often.
+    /// Number of such pairs of stores.
     pub times: u64,
 }
 

@@ -47,7 +47,7 @@ fn variables_hold_their_numbers() {
     assert_eq!(words(&back), expected);
 }
 
-/// What `ptxas` 13.0 puts into the cubin.
+/// Expected: the initialisers that `ptxas` 13.0 puts into the cubin.
 #[test]
 fn rows_of_initialisers_follow_each_other() {
     for (variable, expected) in [

@@ -149,7 +149,7 @@ impl Autocorrelator {
         Self::build(py, device, parse(kernel)?, scheme, builder)
     }
 
-    /// Goes on with the stream of a state that ``save`` or ``corrust autocorrelate --save`` wrote, on any device.
+    /// Continues the stream of a state that ``save`` or ``corrust autocorrelate --save`` wrote, on any device.
     #[staticmethod]
     #[pyo3(signature = (path, device="auto", kernel="auto"))]
     fn load(py: Python<'_>, path: PathBuf, device: &str, kernel: &str) -> PyResult<Self> {

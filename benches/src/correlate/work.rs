@@ -102,7 +102,7 @@ impl Correlating {
     }
 }
 
-/// Has the device write the visibilities of all channels to memory of its own, made if need be.
+/// Dumps the visibilities of all channels into device memory, reserved if need be.
 fn dump_device<'a>(
     plan: &mut Correlator,
     gpu: &Arc<dyn Gpu>,

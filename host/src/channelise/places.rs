@@ -89,7 +89,7 @@ impl Batch {
 }
 
 impl Places {
-    /// Those of a prototype `h`, which a stream's start and its gaps touch where it is not zero.
+    /// Places for a prototype `h`, which a stream's start and its gaps touch where it is not zero.
     pub(super) fn new(shape: &Shape, prototype: &[f64], delays: Option<Delays>) -> Self {
         let lead = prototype.iter().take_while(|&&h| h == 0.0).count();
         Self::leading(shape, lead, delays)

@@ -298,8 +298,8 @@ pub(super) struct Attached {
 /// Failure, and the action that failed.
 pub(super) type Failed = (&'static str, io::Error);
 
-/// How long, and how often, to ask again where something is in use: the system takes some time to let go of what a process
-/// had that has just ended.
+/// Longest time, and the interval, to ask again where something is in use: the system takes some time to release the
+/// resources of a process that has just ended.
 const PATIENCE: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(10);
 

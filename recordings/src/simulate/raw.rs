@@ -615,8 +615,8 @@ impl<'a> Synthesiser<'a> {
         Ok(())
     }
 
-    /// How much earlier than a sample, in samples, what an input hears then passes the array's location: `d`
-    /// in `t = u + d(t)`.
+    /// Delay `d` of an input at a sample `u`, in samples: the wave that it receives then passes the array's location at
+    /// `t = u + d(t)`.
     fn delay(&self, index: usize, source: &RawSource, input: usize, time: f64) -> Result<f64> {
         /// More than any delay needs that changes by less than half of time.
         const ROUNDS: usize = 60;

@@ -16,7 +16,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 /// Runs that are killed.
 const KILLS: usize = 12;
 
-/// This program, to be run in a folder; without its input and output.
+/// Command that runs this program in a folder, without standard input and output.
 pub(super) fn command(folder: &Path, arguments: &str) -> Result<Command> {
     let program = env::current_exe()
         .map_err(|error| Error::invalid(format!("cannot run itself: {error}")))?;
