@@ -374,7 +374,7 @@ def autocorrelate(
     autocorrelation : numpy.ndarray
         ``[N, 2]``: lag, and correlation.
     count : numpy.ndarray
-        How many products there are behind each; only if ``ret_sum``.
+        Number of products behind each; only if ``ret_sum``.
 
     Examples
     --------

@@ -391,7 +391,7 @@ class Spectra:
 
     @property
     def times(self) -> int:
-        """How many."""
+        """Number of spectra."""
         return int(self.samples.shape[0 if self.layout == "tcn" else 2])
 
     def complex(self) -> npt.NDArray[np.complex64]:

@@ -393,7 +393,7 @@ def _spans(piece: _Piece, part: int, integrate: int) -> list[tuple[int, int]]:
 
 
 class _Workers:
-    """Looks whether a cluster has workers for the tasks, and says when it has none.
+    """Check whether a cluster has workers for the tasks, and report when it has none.
 
     Parameters
     ----------
@@ -526,7 +526,7 @@ class _Run:
 
 
 def _fault(future: distributed.Future) -> Exception:
-    """Why a task has not given its sums."""
+    """Reason why a task gave no sums."""
     try:
         error = future.exception(timeout=1)
     except Exception as other:  # The scheduler is gone, or has forgotten it.
@@ -542,7 +542,7 @@ def _fault(future: distributed.Future) -> Exception:
 
 @contextlib.contextmanager
 def _lost() -> Iterator[None]:
-    """Say in words that the cluster has gone."""
+    """Report that the cluster has gone."""
     try:
         yield
     except (distributed.comm.CommClosedError, concurrent.futures.CancelledError, asyncio.CancelledError) as error:
@@ -658,7 +658,7 @@ def _read_array(given: Any) -> dict[str, Any]:
 
 
 def _completed(array: dict[str, Any], found: _Found, job: _Job, rate: float | None) -> dict[str, Any]:
-    """The array with what the recording and the F-engine say of its times and frequencies and it does not."""
+    """The array, completed with times and frequencies of the recording and the F-engine."""
     array = dict(array)
     start = array.get("start") or found.start
     spectra = found.spectra
@@ -903,7 +903,7 @@ def correlate(
 
 
 def _first_look(job: _Job) -> _Job:
-    """The job without what may not be known before the recording is."""
+    """The job without facts that are unknown before the recording is read."""
     engine = {name: value for name, value in job.engine.items() if name not in ("delays", "start", "rate")}
     return replace(job, engine=engine)
 
@@ -944,7 +944,7 @@ def _finish(
 
 
 class _Parser(argparse.ArgumentParser):
-    """Arguments whose faults are one sentence."""
+    """Parser of arguments whose faults are one sentence."""
 
     def error(self, message: str) -> NoReturn:
         _say(message)
@@ -956,7 +956,7 @@ def _say(line: object) -> None:
 
 
 class _Saying(logging.Handler):
-    """Says what the library has to say, as all else is said."""
+    """Print log messages of the library as other lines of the command."""
 
     def emit(self, record: logging.LogRecord) -> None:
         _say(record.getMessage())

@@ -34,17 +34,17 @@ use crate::{
 /// dishes, beams : int
 /// channels, polarisations : int
 /// weights : {"ci8", "ci4", "cf16"}, optional
-///     How a weight is stored: by default ``ci8``, or ``cf16`` of such voltages, which have no others.
+///     Encoding of a weight: by default ``ci8``, or ``cf16`` of such voltages, which have no others.
 /// rounding : {"nearest", "floor"}
-///     How sums are shifted down.
+///     Rounding of sums that are shifted down.
 /// incoherent : bool
 ///     Whether to form the incoherent beam, ``sum over d of abs(E)**2``, too.
 /// device, kernel : str
 ///     As of ``corrust.Correlator``.
 /// encoding : {"ci4", "ci8", "cf16"}
-///     How a voltage is stored.
+///     Encoding of a voltage.
 /// output : {"ci4", "ci8", "cf16", "cf32"}
-///     How a sample of a beam is stored.
+///     Encoding of a sample of a beam.
 ///
 /// Examples
 /// --------

@@ -35,7 +35,7 @@ use crate::{
 /// integrate : int
 ///     Times whose powers are added.
 /// encoding : {"ci4", "ci8", "ci4-offset", "cf16"}
-///     How a voltage is stored.
+///     Encoding of a voltage.
 /// half : bool
 ///     Powers of float16 in place of float32.
 /// weights : array of complex, optional
