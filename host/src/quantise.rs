@@ -189,7 +189,7 @@ impl Quantiser {
     /// [`Error::Invalid`] for addresses that are not aligned; [`Error::Device`] from the GPU.
     ///
     /// # Safety
-    /// Both are device memory of these sizes until the stream has come so far.
+    /// Both are device memory of these sizes until the stream has done this work.
     pub unsafe fn quantise_device(
         &self,
         gpu: &Arc<dyn Gpu>,

@@ -19,7 +19,7 @@ pub enum Fate {
     Incomplete,
     /// Its timestamp is far from all others.
     Astray,
-    /// There was no memory for it, as the device is too slow.
+    /// No free chunk was left for it: the device is too slow.
     Overrun,
     /// Heap without timestamp, F-engine, first channel or samples.
     Lacking,

@@ -22,11 +22,11 @@ pub struct AboutCounts {
     pub dwell: f64,
 }
 
-/// Displayed state: the last look, and counts.
+/// Displayed state: the last update, and counts.
 pub struct CurveBoard {
     about: AboutCounts,
     watch: Watch,
-    /// Files that are complete, and such as could not be written.
+    /// Files that are complete, and files that could not be written.
     pub files: [AtomicU64; 2],
     latest: Mutex<LiveCurves>,
 }
@@ -80,7 +80,7 @@ impl CurveBoard {
         self.watch.tally()
     }
 
-    /// Shows a look from now on.
+    /// Shows an update from now on.
     pub fn show(&self, look: &LiveCurves) {
         self.latest().clone_from(look);
     }

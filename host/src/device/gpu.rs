@@ -232,8 +232,8 @@ pub trait Gpu: Send + Sync + fmt::Debug {
     /// [locked](Self::is_locked).
     ///
     /// # Safety
-    /// `address` is device memory with room for the rows, which lie within `bytes` and are neither changed
-    /// nor freed until the stream has come so far.
+    /// `address` is device memory with room for the rows, which lie within `bytes` and are neither changed nor freed
+    /// until the stream has done this work.
     unsafe fn copy_in(&self, stream: Stream, address: u64, bytes: &[u8], rows: &Rows)
     -> Result<()>;
 
@@ -247,8 +247,8 @@ pub trait Gpu: Send + Sync + fmt::Debug {
     /// [locked](Self::is_locked).
     ///
     /// # Safety
-    /// `address` is device memory of as many bytes as `bytes`, which are neither used nor freed until
-    /// the stream has come so far.
+    /// `address` is device memory of as many bytes as `bytes`, which are neither used nor freed until the stream has
+    /// done this work.
     unsafe fn copy_out(&self, stream: Stream, address: u64, bytes: &mut [u8]) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.download(stream, address, bytes) }

@@ -145,8 +145,8 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     /// ([`Stream::from_raw`] of the caller's `CUstream`).
     ///
     /// # Safety
-    /// They are in the memory of the GPU of the plan that they are given to, and stay there until the
-    /// stream has come so far. The stream lives as long as [`Stream::from_raw`] says.
+    /// They are in the memory of the GPU of the plan that they are given to, and stay there until the stream has done
+    /// this work. The stream lives as long as [`Stream::from_raw`] says.
     pub const unsafe fn from_raw(address: u64, len: usize, stream: Stream) -> Self {
         Self { address, len, stream, gpu: 0, elements: PhantomData }
     }
@@ -231,7 +231,7 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
     /// `len` elements at a device address, for work in the order of `stream`.
     ///
     /// # Safety
-    /// As for [`DeviceSlice::from_raw`]; nothing else uses them until the stream has come so far.
+    /// As for [`DeviceSlice::from_raw`]; nothing else uses them until the stream has done this work.
     pub const unsafe fn from_raw(address: u64, len: usize, stream: Stream) -> Self {
         // SAFETY: the caller's promise.
         Self(unsafe { DeviceSlice::from_raw(address, len, stream) })

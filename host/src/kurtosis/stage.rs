@@ -204,7 +204,7 @@ impl Stage {
     /// [`put`](Self::put) that does not wait.
     ///
     /// # Safety
-    /// Samples in host memory stay as they are until the stage has [settled](Self::settle), or is gone.
+    /// Samples in host memory stay unchanged until the stage has [settled](Self::settle), or is gone.
     ///
     /// # Errors
     /// As for [`put`](Self::put).

@@ -179,7 +179,7 @@ pub fn planes_on(gpu: &Arc<dyn Gpu>, samples: &Samples<'_>, bits: u32) -> Result
 /// aligned; [`Error::Device`] from the GPU.
 ///
 /// # Safety
-/// The words have room in device memory, and both stay until the stream has come so far.
+/// The words have room in device memory, and both stay until the stream has done this work.
 ///
 /// # Panics
 /// When the samples are in host memory.

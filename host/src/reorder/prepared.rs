@@ -32,8 +32,8 @@ impl<P: Pod> Prepared<P> {
     /// Enqueues the kernel.
     ///
     /// # Safety
-    /// The samples that it was prepared for are in the GPU's memory and stay there until the stream has come so far, and
-    /// so does the room for its results.
+    /// The samples that it was prepared for are in the GPU's memory and stay there until the stream has done this work,
+    /// and so does the room for its results.
     pub unsafe fn launch(&self, gpu: &Arc<dyn Gpu>, stream: Stream) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { gpu.launch(stream, &self.kernel, self.blocks, &self.parameters) }

@@ -166,7 +166,7 @@ impl CudaGpu {
     /// Enqueues a copy of rows, or of bytes where they follow each other.
     ///
     /// # Safety
-    /// Both sides are memory of the rows' sizes until the stream has come so far.
+    /// Both sides are memory of the rows' sizes until the stream has done this work.
     unsafe fn copy_2d(&self, stream: Stream, copy: &sys::CUDA_MEMCPY2D) -> Result<()> {
         let sys::CUDA_MEMCPY2D { WidthInBytes: width, Height: rows, .. } = *copy;
         if width * rows == 0 {

@@ -126,8 +126,8 @@ pub struct Made {
 }
 
 impl Made {
-    /// Completes the files of a stream of `recorded` times, `flagged` samples of which are missing as they are no noise, and
-    /// warns of what is missing.
+    /// Completes the files of a stream of `recorded` times, `flagged` samples of which are missing as RFI, and warns of
+    /// what is missing.
     pub fn finish(self, recorded: u64, flagged: f64) -> Result<Totals> {
         let (outputs, totals) = self.files.take();
         outputs.finish()?;

@@ -394,7 +394,7 @@ impl Steering {
         })
     }
 
-    /// Reloads weights and shifts when their files have changed; with a damaged file beams stay as they are.
+    /// Reloads weights and shifts when their files have changed; with a damaged file beams stay unchanged.
     fn reload_if_changed(&mut self, plan: &mut Beamformer, start: u64) -> Result<()> {
         let seen = Self::see(&self.options);
         if seen == self.seen {
