@@ -1,4 +1,4 @@
-//! Blocks in which samples flagged as RFI are missing.
+//! Blocks in which samples that are no noise are missing.
 
 use corrust_host::{
     Error, Result,

@@ -137,8 +137,7 @@ impl<'a, C: BorrowMut<Correlator>> Integrator<'a, C> {
         Ok(self.end)
     }
 
-    /// Adds times of a piece from its time `from` on, up to the end of the dump at most, and returns their number: 0
-    /// when all dumps are done.
+    /// Adds times of a piece from its time `from` on, up to the end of the dump at most; how many. 0: all dumps are done.
     pub fn add(&mut self, piece: &Piece<Samples<'_>>, from: u64) -> Result<u64> {
         let first = piece.start + from;
         let mut count = (self.length - self.dump.times)

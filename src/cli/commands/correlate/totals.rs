@@ -57,8 +57,8 @@ impl Totals {
         self.samples() - self.valid
     }
 
-    /// Says which times of the recording are not in the dumps, and which samples of those are missing, `flagged` of
-    /// them as RFI.
+    /// Says which times of the recording are not in the dumps, and which samples of those are missing, `flagged` of them as
+    /// they are no noise.
     pub fn warn(&self, recorded: u64, integration: u64, flagged: f64) {
         let Self { unit, times, kept, .. } = *self;
         let all = unit.several();
