@@ -22,6 +22,7 @@ use ptx_model::{CHIPS, Chip, Code, Estimate, Sampled, Tickets, code, estimate, s
 use ptx_sim::{Launch, Memory, Module};
 
 use crate::{
+    beamform,
     case::BenchDevice,
     channelise, correlate,
     limits::{self, Limits},
@@ -164,25 +165,33 @@ impl Model {
         }))
     }
 
-    /// A record of predictions, as `corrust plan` takes it: correlations of `inputs` inputs by the kernels that a plan
-    /// chooses, channelisers if they are asked for, and the limits of the bus.
+    /// A record of predictions, as `corrust plan` takes it: the correlation of an encoding and a number of inputs, beams of
+    /// numbers of dishes and beams, and channelisers, those that are asked for, by the kernels that plans choose; and the
+    /// limits of the bus.
     ///
     /// # Errors
     /// Errors of the plans; [`Error::Device`] for a kernel that the chip does not run.
     pub fn record(
         self: &Arc<Self>,
-        encoding: Encoding,
-        inputs: usize,
+        correlation: Option<(Encoding, usize)>,
+        beams: Option<(usize, usize)>,
         channelise: bool,
     ) -> Result<Record> {
         let place = BenchDevice::of_model(self.clone());
-        let options = correlate::Options {
-            encodings: vec![encoding],
-            inputs: vec![inputs],
-            compare_at: Some(Vec::new()),
-            ..Default::default()
-        };
-        let mut cases = correlate::cases(&options, &place);
+        let mut cases = Vec::new();
+        if let Some((encoding, inputs)) = correlation {
+            let options = correlate::Options {
+                encodings: vec![encoding],
+                inputs: vec![inputs],
+                compare_at: Some(Vec::new()),
+                ..Default::default()
+            };
+            cases.extend(correlate::cases(&options, &place));
+        }
+        if let Some(size) = beams {
+            let options = beamform::Options { sizes: vec![size], ..Default::default() };
+            cases.extend(beamform::cases(&options, &place));
+        }
         if channelise {
             cases.extend(channelise::cases(&channelise::Options::default(), &place));
         }

@@ -74,6 +74,16 @@ fn planned(folder: &Path, f_engine: bool, arguments: &str) -> String {
         limit("host to device", 5e10),
         limit("device to host", 4e10),
     ];
+    // Along the beams of 500 dishes, and along the dishes of 100 beams.
+    for (dishes, beams, tops) in
+        [(500, 50, 100.0), (500, 100, 200.0), (500, 200, 300.0), (250, 100, 160.0)]
+    {
+        let mut row = correlation(0, tops, "wgmma s8");
+        row["system"] = json!("beamform");
+        row["what"] = json!("kernel");
+        row["sizes"] = json!({"D": dishes, "B": beams});
+        rows.push(row);
+    }
     if f_engine {
         let mut row = correlation(100, 1.0, "device copy");
         row["system"] = json!("channelise");
@@ -129,6 +139,49 @@ fn rates_are_those_of_the_record() {
 }
 
 #[test]
+fn beams_take_their_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = |arguments: &str, name: &str| {
+        let printed = planned(folder.path(), false, &format!("--json {arguments}"));
+        let plan: Value = serde_json::from_str(&printed).unwrap();
+        let loads = plan["loads"].as_array().unwrap().clone();
+        loads.into_iter().find(|load| load["name"] == name)
+    };
+    let near = |found: &Value, expected: f64| {
+        let found = found.as_f64().unwrap();
+        assert!((found / expected - 1.0).abs() < 1e-12, "{found}: expected {expected}");
+    };
+    let only = "--bandwidth 1GHz --bits 4 --beams-only";
+    let found = load(&format!("--inputs 1000 {only} --beams 100"), "beams").unwrap();
+    near(&found["needed"], 8e14);
+    near(&found["a_gpu_gives"], 2e14);
+    assert_eq!(found["binds"], "tensor cores");
+    // Four fifths as quick with half of the dishes.
+    let found = load(&format!("--inputs 500 {only} --beams 200"), "beams").unwrap();
+    near(&found["a_gpu_gives"], 0.8 * 3e14);
+    // Above and below what was measured: as the largest, and as many beams fewer.
+    let found = load(&format!("--inputs 1000 {only} --beams 1000"), "beams").unwrap();
+    near(&found["a_gpu_gives"], 3e14);
+    let found = load(&format!("--inputs 1000 {only} --beams 25"), "beams").unwrap();
+    near(&found["a_gpu_gives"], 5e13);
+    // One polarisation has as many dishes as inputs; a byte leaves for each sample of a beam.
+    let one = format!("--inputs 250 --polarisations 1 {only} --beams 100");
+    near(&load(&one, "beams").unwrap()["a_gpu_gives"], 1.6e14);
+    let found = load(&one, "beams out").unwrap();
+    near(&found["needed"], 1e11);
+    near(&found["gpus"], 2.5);
+    assert!(load(&one, "correlation").is_none());
+    let printed = planned(folder.path(), false, &one);
+    assert!(printed.contains(", 100 beams alone, on an easy GPUs"), "{printed}");
+    // Predicted, where there is no record.
+    let printed = done(&format!("corrust plan --inputs 64 --beams 16 --gpu a40 {only} --json"));
+    let plan: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!((&plan["beams"], &plan["loads"][0]["name"]), (&json!(16), &json!("beams")));
+    let given = plan["loads"][0]["a_gpu_gives"].as_f64().unwrap();
+    assert!((1e12..3e14).contains(&given), "{printed}");
+}
+
+#[test]
 fn bad_input_is_one_sentence() {
     let folder = tempfile::tempdir().unwrap();
     planned(folder.path(), false, "--inputs 1 --bandwidth 1MHz");
@@ -146,6 +199,11 @@ fn bad_input_is_one_sentence() {
         ("--inputs 8 --bandwidth fast".into(), "expected a positive number with Hz, kHz"),
         ("--inputs 8 --bandwidth 400".into(), "as in 800MHz"),
         (format!("{ok} --bits 5"), "--bits 5: expected 4 (ci4), 8 (ci8) or 16 (cf16)"),
+        (format!("{ok} --beams 0"), "--beams 0: expected 1 to 65536"),
+        (format!("{ok} --beams 8"), "--bits 8: expected 4 with --beams"),
+        (format!("{ok} --beams 8 --bits 4 --polarisations 3"), "expected a divisor of 8 inputs"),
+        (format!("{ok} --beams-only"), "--beams"),
+        (format!("{ok} --row X --beams 8"), "--row"),
         (format!("{ok} --load 101"), "--load 101: expected more than 0 and at most 100 %"),
         (format!("{ok} --network 4"), "expected a positive number with Gb/s or GB/s"),
         (format!("{ok} --raw-bits 2"), "--channelise"),

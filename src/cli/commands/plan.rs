@@ -20,10 +20,14 @@ use crate::cli::terminal::say::say;
 ///
 /// Channels are divided among the GPUs. Rates come from a record of `corrust bench --json`, interpolated between
 /// measured sizes, or are predicted (`--gpu`). Samples come over the network and PCIe while the GPU computes, so
-/// that the slowest of the three counts; correlation and F-engine run one after the other on the GPU, so that their
-/// times add up.
+/// that the slowest of the three counts; correlation, beams and F-engine run one after the other on the GPU, so that
+/// their times add up.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = EXAMPLES, mut_group("Raw", |group| group.requires("channelise")))]
+#[command(
+    after_long_help = EXAMPLES,
+    mut_group("Raw", |group| group.requires("channelise")),
+    mut_group("Beams", |group| group.requires("beams"))
+)]
 pub struct Args {
     /// Number of inputs: antennas x polarisations
     #[arg(long, value_name = "N")]
@@ -46,6 +50,11 @@ pub struct Args {
     /// Time of a dump, as 1s
     #[arg(long, value_name = "TIME", requires = "channels", hide_short_help = true)]
     dump: Option<Seconds>,
+    /// Number of beams of 4-bit voltages in each polarisation, as `corrust beamform` makes them
+    #[arg(long, value_name = "B", conflicts_with = "row")]
+    beams: Option<usize>,
+    #[command(flatten)]
+    of_beams: Beams,
     /// Include the F-engine: the GPUs make channels of raw voltages
     #[arg(long)]
     channelise: bool,
@@ -79,11 +88,23 @@ struct Raw {
     raw_bits: u8,
 }
 
+/// Inputs of beams, and what is beside them.
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct Beams {
+    /// Polarisations of an antenna
+    #[arg(long, value_name = "P", default_value_t = 2, hide_short_help = true)]
+    polarisations: usize,
+    /// Beams alone: nothing is correlated
+    #[arg(long, conflicts_with = "channels")]
+    beams_only: bool,
+}
+
 const EXAMPLES: &str = "\
 Examples:
   corrust plan --inputs 2048 --bandwidth 400MHz --bits 4
   corrust plan --inputs 128 --bandwidth 856MHz --network 100Gb/s --channels 4096 --dump 2s
   corrust plan --inputs 60 --bandwidth 400MHz --channelise --record all.json
+  corrust plan --inputs 1024 --bandwidth 1.2GHz --bits 4 --beams 96 --beams-only
   corrust plan --inputs 256 --bandwidth 200MHz --gpu a100 --json";
 
 /// One thing that takes a part of each GPU's second.
@@ -138,10 +159,13 @@ impl Args {
                 )));
             }
         };
+        let beams = self.dishes(encoding)?;
         let (record, source) = match (&self.record, &self.gpu) {
             (Some(path), _) => (Record::read(path)?, path.display().to_string()),
             (None, Some(chip)) => {
-                let record = Model::open(chip)?.record(encoding, self.inputs, self.channelise)?;
+                let inputs = Some(self.inputs).filter(|_| !self.of_beams.beams_only);
+                let correlation = inputs.map(|inputs| (encoding, inputs));
+                let record = Model::open(chip)?.record(correlation, beams, self.channelise)?;
                 (record, "predictions (docs/estimates.md)".to_owned())
             }
             (None, None) => {
@@ -149,10 +173,10 @@ impl Args {
                 (record.expect("the record is one"), "the record that is built in".to_owned())
             }
         };
-        let loads = self.loads(&record, &source, encoding)?;
+        let loads = self.loads(&record, &source, encoding, beams)?;
         // Kernels run one after the other; transfers go on meanwhile.
         let (computed, moved): (Vec<&Load>, Vec<&Load>) =
-            loads.iter().partition(|load| matches!(load.name, CORRELATION | F_ENGINE));
+            loads.iter().partition(|load| matches!(load.name, CORRELATION | BEAMS | F_ENGINE));
         let computing: f64 = computed.iter().map(|load| load.gpus()).sum();
         let slowest = moved.into_iter().max_by(|a, b| a.gpus().total_cmp(&b.gpus()));
         let slowest = slowest.expect("samples come from somewhere");
@@ -160,7 +184,7 @@ impl Args {
             true => (slowest.gpus(), slowest),
             false => {
                 let most = computed.into_iter().max_by(|a, b| a.gpus().total_cmp(&b.gpus()));
-                (computing, most.expect("there is a correlation"))
+                (computing, most.expect("there is a correlation or a beam"))
             }
         };
         let gpus = (least / (self.load / 100.0)).ceil().max(1.0) as u64;
@@ -173,7 +197,7 @@ impl Args {
                 })
             });
             let plan = json!({
-                "inputs": inputs, "bandwidth_hz": bandwidth.0, "encoding": encoding.name(),
+                "inputs": inputs, "beams": self.beams, "bandwidth_hz": bandwidth.0, "encoding": encoding.name(),
                 "layout": self.layout.to_string(), "device": record.machine.device,
                 "source": source, "load_percent": self.load, "loads": loads.collect::<Vec<_>>(),
                 "gpus": gpus, "binds": binding.name, "limit": binding.binds,
@@ -197,8 +221,12 @@ impl Args {
             ));
             return Ok(());
         }
+        let made = self.beams.map_or_else(String::new, |beams| {
+            let alone = if self.of_beams.beams_only { " alone" } else { "" };
+            format!(", {}{alone}", count(beams, "beam"))
+        });
         say(format_args!(
-            "{} of {}Hz, {encoding} in {}, on {}s, by {source}",
+            "{} of {}Hz, {encoding} in {}{made}, on {}s, by {source}",
             count(inputs, "input"),
             si(bandwidth.0),
             self.layout,
@@ -229,8 +257,30 @@ impl Args {
         Ok(())
     }
 
+    /// Numbers of dishes and beams of each polarisation, if there are beams.
+    fn dishes(&self, encoding: Encoding) -> Result<Option<(usize, usize)>> {
+        let Some(beams) = self.beams else { return Ok(None) };
+        let polarisations = self.of_beams.polarisations;
+        let fault = if !(1..=MOST_BEAMS).contains(&beams) {
+            format!("--beams {beams}: expected 1 to {MOST_BEAMS}")
+        } else if encoding != Encoding::Ci4 {
+            format!("--bits {}: expected 4 with --beams: rates are of 4-bit voltages", self.bits)
+        } else if polarisations == 0 || !self.inputs.is_multiple_of(polarisations) {
+            format!("--polarisations {polarisations}: expected a divisor of {} inputs", self.inputs)
+        } else {
+            return Ok(Some((self.inputs / polarisations, beams)));
+        };
+        Err(Error::invalid(fault))
+    }
+
     /// All that takes time or room.
-    fn loads(&self, record: &Record, source: &str, encoding: Encoding) -> Result<Vec<Load>> {
+    fn loads(
+        &self,
+        record: &Record,
+        source: &str,
+        encoding: Encoding,
+        beams: Option<(usize, usize)>,
+    ) -> Result<Vec<Load>> {
         let lacks = |what: &str| {
             Error::invalid(format!("{source}: has no {what}: expected a record of all systems"))
         };
@@ -240,15 +290,27 @@ impl Args {
         let samples = rate * self.inputs as f64;
         let bytes = samples * f64::from(self.bits) / 4.0;
 
-        let what = if self.layout == Layout::Tcn { "from tcn" } else { "kernel" };
-        let rows = record.of("correlate").filter(|row| {
-            row.auto && row.build.is_none() && row.encoding == encoding.name() && row.what == what
-        });
-        let (given, binds) = interpolated(rows, self.inputs)
-            .ok_or_else(|| lacks(&format!("correlation of {encoding} {what}")))?;
-        let operations = useful_operations(self.inputs, 1, 1) * rate;
-        let (name, unit) = (CORRELATION, "op/s");
-        let mut loads = vec![Load { name, needed: operations, given, unit, binds }];
+        let mut loads = Vec::new();
+        if !self.of_beams.beams_only {
+            let what = if self.layout == Layout::Tcn { "from tcn" } else { "kernel" };
+            let rows = record.of("correlate").filter(|row| {
+                row.auto
+                    && row.build.is_none()
+                    && row.encoding == encoding.name()
+                    && row.what == what
+            });
+            let (given, binds) = interpolated(rows, "N", self.inputs)
+                .ok_or_else(|| lacks(&format!("correlation of {encoding} {what}")))?;
+            let needed = useful_operations(self.inputs, 1, 1) * rate;
+            loads.push(Load { name: CORRELATION, needed, given, unit: "op/s", binds });
+        }
+        if let Some((dishes, beams)) = beams {
+            let (given, binds) = rate_of_beams(record, dishes, beams)
+                .ok_or_else(|| lacks("beams of 4-bit voltages"))?;
+            // A product of complex numbers and its sum.
+            let needed = 8.0 * samples * beams as f64;
+            loads.push(Load { name: BEAMS, needed, given, unit: "op/s", binds });
+        }
 
         let mut incoming = bytes;
         if self.channelise {
@@ -281,6 +343,11 @@ impl Args {
             let sums = 16.0 * channels as f64 * baselines(self.inputs) as f64 / dump.0;
             loads.push(load("dumps", sums, limit("device to host")?, "PCIe"));
         }
+        if let Some((_, beams)) = beams {
+            // Samples of beams are of 4 bits, too: a byte each.
+            let made = rate * (beams * self.of_beams.polarisations) as f64;
+            loads.push(load("beams out", made, limit("device to host")?, "PCIe"));
+        }
         Ok(loads)
     }
 }
@@ -294,32 +361,59 @@ fn part_of(gpus: f64) -> String {
 const MOST_INPUTS: usize = 1 << 24;
 /// Inputs of a correlation that is predicted, at most.
 const MOST_PREDICTED: usize = 1 << 14;
+/// Beams, at most.
+const MOST_BEAMS: usize = 1 << 16;
 const CORRELATION: &str = "correlation";
+const BEAMS: &str = "beams";
 const F_ENGINE: &str = "F-engine";
 const NETWORK: &str = "network";
 const PCIE: &str = "PCIe";
 
-/// Operations a second of a correlation of `inputs` inputs, and the limit that binds it. Between two sizes the rate
+/// Operations a second of beams of 4-bit voltages, and the limit that binds them: the rate of so many beams, times how that
+/// of so many dishes differs. Records measure both along one line each.
+fn rate_of_beams(record: &Record, dishes: usize, beams: usize) -> Option<(f64, String)> {
+    let rows = || {
+        let rows = record.of("beamform");
+        rows.filter(|row| row.auto && row.build.is_none() && row.what == "kernel")
+    };
+    // The number at which the other one varies most.
+    let common = |key: &str| {
+        let sizes: Vec<u64> = rows().filter_map(|row| row.size(key)).collect();
+        let times = |size: &u64| sizes.iter().filter(|other| *other == size).count();
+        sizes.iter().copied().max_by_key(times)
+    };
+    let (usual_dishes, usual_beams) = (common("D")?, common("B")?);
+    let with = |key: &'static str, size: u64| rows().filter(move |row| row.size(key) == Some(size));
+    let (rate, binds) = interpolated(with("D", usual_dishes), "B", beams)?;
+    let of_dishes = |dishes| Some(interpolated(with("B", usual_beams), "D", dishes)?.0);
+    Some((rate * of_dishes(dishes)? / of_dishes(usual_dishes as usize)?, binds))
+}
+
+/// Operations a second at a size that `key` names, and the limit that binds them. Between two sizes the rate
 /// follows the logarithm of the size; below the least one it falls with it, as memory binds there; above the
 /// largest it stays.
-fn interpolated<'a>(rows: impl Iterator<Item = &'a Row>, inputs: usize) -> Option<(f64, String)> {
+fn interpolated<'a>(
+    rows: impl Iterator<Item = &'a Row>,
+    key: &str,
+    wanted: usize,
+) -> Option<(f64, String)> {
     let mut sizes: Vec<(f64, &Row)> =
-        rows.filter_map(|row| Some((row.size("N")? as f64, row))).collect();
+        rows.filter_map(|row| Some((row.size(key)? as f64, row))).collect();
     sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let inputs = inputs as f64;
-    let above = sizes.partition_point(|(size, _)| *size < inputs);
+    let wanted = wanted as f64;
+    let above = sizes.partition_point(|(size, _)| *size < wanted);
     let (&(size, row), rate) = match (above.checked_sub(1), sizes.get(above)) {
-        (None, Some(least)) => (least, least.1.useful_tops * (inputs / least.0).min(1.0)),
+        (None, Some(least)) => (least, least.1.useful_tops * (wanted / least.0).min(1.0)),
         (Some(below), Some(upper)) => {
             let lower = sizes[below];
-            let part = (inputs / lower.0).ln() / (upper.0 / lower.0).ln();
+            let part = (wanted / lower.0).ln() / (upper.0 / lower.0).ln();
             let rate = lower.1.useful_tops + part * (upper.1.useful_tops - lower.1.useful_tops);
             (if part < 0.5 { &sizes[below] } else { upper }, rate)
         }
         (Some(largest), None) => (&sizes[largest], sizes[largest].1.useful_tops),
         (None, None) => return None,
     };
-    let binds = if inputs < size && above == 0 { "memory".to_owned() } else { bound(row) };
+    let binds = if wanted < size && above == 0 { "memory".to_owned() } else { bound(row) };
     Some((1e12 * rate, binds))
 }
 
