@@ -197,6 +197,11 @@ fn commands_print_json() {
     assert_eq!(done["missing"], 0.0);
     assert!(done["samples_per_second"].as_f64().unwrap() > 0.0, "{done}");
 
+    // Summaries of other steps are no part of it.
+    let output = corrust(folder, &format!("{CORRELATE} --flag sk --sk-times 30 --json"));
+    assert_eq!(json(&output)["dumps"], 3);
+    assert!(text(&output.stderr).contains("flagged "), "{}", text(&output.stderr));
+
     let curve: String = (0..60)
         .map(|point| {
             let lag = 1e-6 * 1.25_f64.powi(point);

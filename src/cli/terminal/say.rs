@@ -75,10 +75,20 @@ pub fn flush_stdout() -> Result<()> {
     }
 }
 
+/// Whether the results are one JSON text, which nothing else may stand beside.
+static ONLY_JSON: AtomicBool = AtomicBool::new(false);
+
+/// Keeps summaries off the standard output, for which a JSON text was asked.
+pub fn say_only_json() {
+    ONLY_JSON.store(true, Ordering::Relaxed);
+}
+
 /// Prints a summary of work whose result is a file, where it is not to be quiet.
 pub fn tell(line: impl Display) {
-    if !is_quiet() {
-        say(line);
+    match (is_quiet(), ONLY_JSON.load(Ordering::Relaxed)) {
+        (true, _) => {}
+        (false, true) => drop(writeln!(std::io::stderr(), "{line}")),
+        (false, false) => say(line),
     }
 }
 

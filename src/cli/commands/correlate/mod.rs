@@ -18,6 +18,7 @@ use crate::cli::{
         flagging::Flagging,
         run_files::{Existing, RunFiles, input},
     },
+    terminal::say::say_only_json,
 };
 
 /// Correlate a recording: visibilities of all pairs of inputs
@@ -86,6 +87,9 @@ In Python:
 impl Args {
     /// Correlates the recording.
     pub fn run(self) -> Result<()> {
+        if self.json {
+            say_only_json();
+        }
         let Self { visibilities, array, .. } = &self;
         let run_files = RunFiles::default().reads(&self.files.inputs);
         let run_files = run_files.reads(visibilities.selection.files());
