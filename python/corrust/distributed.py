@@ -947,19 +947,20 @@ class _Parser(argparse.ArgumentParser):
     """Parser of arguments whose faults are one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        _say(message)
+        _say("error", message)
         sys.exit(2)
 
 
-def _say(line: object) -> None:
-    print(f"corrust: {line}", file=sys.stderr, flush=True)
+def _say(label: str, line: object) -> None:
+    """Print a line about the work, labelled as the command corrust labels its own."""
+    print(f"{label}: {line}", file=sys.stderr, flush=True)
 
 
 class _Saying(logging.Handler):
     """Print log messages of the library as other lines of the command."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        _say(record.getMessage())
+        _say("warning" if record.levelno >= logging.WARNING else "note", record.getMessage())
 
 
 def _quantity(units: Mapping[str, float], zero: bool = False) -> Callable[[str], float]:
@@ -1147,16 +1148,16 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         done = _run(arguments)
     except KeyboardInterrupt:
-        _say("interrupted: the same command goes on with the dumps that are done")
+        _say("note", "interrupted: the same command goes on with the dumps that are done")
         return 130
     except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
         said = str(error)
         if isinstance(error, OSError) and error.strerror:
             said = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-        _say(said)
+        _say("error", said)
         return 2
     if done.left_out:
-        _say(f"the last {done.left_out} times do not fill a dump and are left out")
+        _say("note", f"the last {done.left_out} times do not fill a dump and are left out")
     went_on = f", {done.resumed} of them by an earlier run" if done.resumed else ""
     plural = "" if done.tasks == 1 else "s"
     try:
@@ -1170,7 +1171,7 @@ def main(words: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 0
-        _say(f"the standard output: cannot write: {error.strerror}")
+        _say("error", f"the standard output: cannot write: {error.strerror}")
         return 2
     return 0
 

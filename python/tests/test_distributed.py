@@ -329,7 +329,7 @@ def test_another_scheduler_goes_on(tmp_path: Path, rng: np.random.Generator) -> 
         _, errors = crashed.communicate(timeout=60)
         assert crashed.returncode == 2, errors
         assert not output.exists()
-        assert errors.startswith("corrust: the scheduler has gone") and errors.count("\n") == 1
+        assert errors.startswith("error: the scheduler has gone") and errors.count("\n") == 1
         processes += cluster()
         again = run(*words)
         said, errors = again.communicate(timeout=120)
@@ -430,7 +430,7 @@ def test_bad_input_is_one_sentence(
         code = int(ended.code or 0)
     said = capfd.readouterr()
     assert code == 2 and said.out == ""
-    assert said.err.startswith("corrust: ") and said.err.count("\n") == 1
+    assert said.err.startswith("error: ") and said.err.count("\n") == 1
     assert expected in said.err
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -451,7 +451,7 @@ def test_a_scheduler_without_workers_is_said(
         said = capfd.readouterr().err.splitlines()
         assert 2 <= sum("has no workers since" in line for line in said) <= 5, said
         assert said[-1].endswith("has had no workers for 1.2 s: expected at least one")
-        assert all(line.startswith("corrust: ") for line in said)
+        assert all(line.startswith(("error: ", "warning: ", "note: ")) for line in said)
         assert not Path("v.npy").exists()
         # Without a limit it goes on when one comes.
         worker = {"cls": distributed.Nanny, "options": {"nthreads": 1, "silence_logs": logging.ERROR}}
@@ -493,4 +493,4 @@ def test_a_full_standard_output_is_said(tmp_path: Path) -> None:
         program = [sys.executable, "-m", "corrust.distributed", *words]
         ended = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert ended.returncode == 2
-    assert ended.stderr == "corrust: the standard output: cannot write: No space left on device\n"
+    assert ended.stderr == "error: the standard output: cannot write: No space left on device\n"
