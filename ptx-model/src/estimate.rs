@@ -197,6 +197,8 @@ pub struct Estimate {
     pub registers: Option<u32>,
     /// Bytes of a thread that are spilled, if the machine code is known.
     pub spilled: Option<u32>,
+    /// Part of the instructions that load or store spilled registers, 0 to 1; 0 without machine code.
+    pub spilling: f64,
     /// Clock of a run by itself, Hz.
     pub peak_hertz: f64,
     /// Seconds of one of many runs, at the clock that the power limit allows for long.
@@ -229,7 +231,11 @@ impl fmt::Display for Estimate {
         )?;
         match (self.registers, self.spilled) {
             (Some(registers), Some(spilled)) => {
-                writeln!(f, "  {registers} registers, {spilled} bytes spilled; from machine code")
+                let share = 100.0 * self.spilling;
+                writeln!(
+                    f,
+                    "  {registers} registers, {spilled} bytes spilled ({share:.2} % of instructions); from machine code"
+                )
             }
             _ => writeln!(f, "  from PTX alone: no machine code, hence the wide range"),
         }
@@ -260,6 +266,8 @@ struct Mix {
     float: f64,
     special: f64,
     shuffles: f64,
+    /// Loads and stores of spilled registers.
+    spills: f64,
 }
 
 impl Mix {
@@ -283,6 +291,7 @@ impl Mix {
                     mix.special += count;
                 }
                 "SHFL" => mix.shuffles += count,
+                "LDL" | "STL" => mix.spills += count,
                 _ => {}
             }
         }
@@ -307,6 +316,7 @@ impl Mix {
             float: of(&[Class::Float]),
             special: 0.0,
             shuffles: of(&[Class::Warp]),
+            spills: 0.0,
         }
     }
 }
@@ -501,6 +511,7 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
         limiter,
         registers: code.map(|code| code.registers),
         spilled: code.map(|code| code.spilled),
+        spilling: mix.spills / mix.all.max(1.0),
         peak_hertz,
         sustained,
         hertz,

@@ -44,6 +44,15 @@ pub struct Entry {
     pub conflicts: u32,
 }
 
+/// Most threads of a block.
+const MOST_THREADS: u32 = 1024;
+/// Most threads of a multiprocessor.
+const MOST_RESIDENT: u32 = 2048;
+/// Most bytes of dynamic shared memory of a block, on Hopper.
+const MOST_SHARED: u32 = 227 << 10;
+/// Most blocks of a cluster that every GPU with clusters has.
+const MOST_CLUSTER: u32 = 8;
+
 /// A kernel that takes `P`.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel<P> {
@@ -55,6 +64,7 @@ pub struct Kernel<P> {
 impl<P> Kernel<P> {
     /// Describes a kernel of [`Target::Sm80`] with no dynamic shared memory.
     pub const fn new(name: &'static str, threads: u32) -> Self {
+        assert!(threads >= 1 && threads <= MOST_THREADS, "a block has 1 to 1024 threads");
         let entry = Entry {
             name,
             target: Target::Sm80,
@@ -80,6 +90,10 @@ impl<P> Kernel<P> {
 
     /// The same kernel with registers for `blocks` blocks on a multiprocessor.
     pub const fn min_blocks(mut self, blocks: u32) -> Self {
+        assert!(
+            blocks >= 1 && self.entry.threads * blocks <= MOST_RESIDENT,
+            "a multiprocessor holds 2048 threads of min_blocks"
+        );
         self.entry.min_blocks = blocks;
         self
     }
@@ -92,6 +106,7 @@ impl<P> Kernel<P> {
 
     /// The same kernel in clusters of `blocks` blocks.
     pub const fn cluster(mut self, blocks: u32) -> Self {
+        assert!(blocks >= 1 && blocks <= MOST_CLUSTER, "a cluster has 1 to 8 blocks");
         self.entry.cluster = blocks;
         self
     }
@@ -104,6 +119,7 @@ impl<P> Kernel<P> {
 
     /// The same kernel with `bytes` of dynamic shared memory.
     pub const fn shared_bytes(mut self, bytes: u32) -> Self {
+        assert!(bytes <= MOST_SHARED, "a block has 227 KiB of dynamic shared memory at most");
         self.entry.shared_bytes = bytes;
         self
     }
