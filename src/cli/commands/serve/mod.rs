@@ -86,7 +86,10 @@ impl Args {
     pub fn run(self) -> Result<()> {
         if self.output.is_none() {
             given::refuse(&["van-vleck"], "no files are written, expected --output")?;
-            given::warn_unused(&["file-dumps"], "no files are written, expected --output");
+            given::warn_unused(
+                &["file-dumps", "keep-partial"],
+                "no files are written, expected --output",
+            );
         }
         self.check_output()?;
         if let Some(sensors) = self.counts.counts {
@@ -283,6 +286,7 @@ impl Args {
         let files = files.map(|files| if served.phased { files.phased() } else { files });
         let integrator = Integrator::after(before, correlator, channels, integration)?;
         let integrator = gates.into_iter().fold(integrator, Integrator::gated);
+        let integrator = if self.keep_partial { integrator.keep_partial() } else { integrator };
         let (listening, expected) = (addresses(&sockets)?, served.expected);
         let incoming = receive(sockets)?;
         let drain = self.drain;
