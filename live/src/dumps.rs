@@ -125,7 +125,7 @@ impl<C: Channels> Integrator<C> {
     ///
     /// # Errors
     /// The device's own, and what `done` returns.
-    pub fn take(
+    pub fn process(
         &mut self,
         passed: Passed<C::Chunk>,
         mut done: impl FnMut(&LiveDump) -> Result<()>,
@@ -143,7 +143,7 @@ impl<C: Channels> Integrator<C> {
     /// forgotten.
     ///
     /// # Errors
-    /// As for [`take`](Self::take).
+    /// As for [`process`](Self::process).
     pub fn end(&mut self, end: u64, mut done: impl FnMut(&LiveDump) -> Result<()>) -> Result<()> {
         self.steps.pass(self.channels.time(end), &mut done)?;
         if self.steps.sums().keep_partial {
