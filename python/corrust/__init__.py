@@ -19,6 +19,7 @@ Examples
 np.complex128(200+0j)
 """
 
+from ._bridges import calibrated_weights, uvdata
 from ._calls import (
     autocorrelate,
     baseline,
@@ -92,6 +93,7 @@ __all__ = [
     "baseline",
     "beamform",
     "brightness_maps",
+    "calibrated_weights",
     "channelise",
     "correlate",
     "curves_without",
@@ -117,5 +119,6 @@ __all__ = [
     "to_device",
     "two_time",
     "upchannelise",
+    "uvdata",
     "write_uvh5",
 ]

@@ -252,7 +252,8 @@ fn a_partial_dump_is_kept_in_every_format() {
         assert_eq!(counts.sum_axis(Axis(0)), valid("all-n.npy").index_axis_move(Axis(0), 0));
         assert!(counts.index_axis(Axis(0), sums.shape()[0] - 1).iter().all(|&count| count <= last));
 
-        done(folder, &format!("correlate x.npy -o v.uvh5 --array array.json {options}"));
+        let gzip = if last == 1 { "--gzip" } else { "" };
+        done(folder, &format!("correlate x.npy -o v.uvh5 --array array.json {gzip} {options}"));
         let file = corrust::format::uvh5::Reader::open(folder.join("v.uvh5")).unwrap();
         assert_eq!(file.dumps(), sums.shape()[0]);
         // Dates are in the middle of the times that a dump has.
@@ -270,6 +271,17 @@ fn a_partial_dump_is_kept_in_every_format() {
             }
         }
     }
+}
+
+#[test]
+fn npy_is_not_compressed() {
+    let folder = tempfile::tempdir().unwrap();
+    record(&folder.path().join("x.npy"));
+    let said = refused(folder.path(), "correlate x.npy -o v.npy --gzip=9");
+    assert!(said.contains("v.npy: is not compressed: expected a name that ends in .uvh5"), "{said}");
+    let said = refused(folder.path(), "correlate x.npy -o v.uvh5 --gzip=10");
+    assert!(said.contains("10 is not in 1..=9"), "{said}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
 #[test]

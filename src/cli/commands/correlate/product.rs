@@ -29,7 +29,7 @@ use crate::cli::input::unit::Unit;
 use crate::cli::input::{Input, completed};
 use crate::cli::options::device::DeviceOptions;
 use crate::cli::options::engine::{LEVELS, warn_of_clipped};
-use crate::cli::options::files::UVH5;
+use crate::cli::options::files::{Compression, UVH5};
 use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::run_files::{ending, output};
 use crate::cli::options::selection::{Gates, Selection, Timing};
@@ -95,6 +95,8 @@ pub struct VisibilityOptions {
     /// deviations, of voltages that were no integers. Without either, the optimal step is assumed.
     #[arg(long, value_name = "STEP", num_args = 0..=1, require_equals = true, hide_short_help = true)]
     van_vleck: Option<Option<f64>>,
+    #[command(flatten)]
+    compression: Compression,
     #[command(flatten)]
     pub selection: Selection,
 }
@@ -258,6 +260,7 @@ impl VisibilityOptions {
             output: &self.output,
             array: array.as_ref(),
             counts: self.counts.as_deref(),
+            gzip: self.compression.of(&self.output)?,
             spacing: (self.dumps(place.recorded, integration.max(1)) > 1).then_some(integration),
             van_vleck: self.van_vleck(place)?,
         };

@@ -13,6 +13,7 @@ use crate::cli::{
     options::{
         device::DeviceOptions,
         engine::Engine,
+        files::Compression,
         flagging::Flagging,
         listening::Listening,
         run_files::{input, output},
@@ -76,6 +77,8 @@ pub struct Args {
     /// deviations, by default the optimal one
     #[arg(long, value_name = "STEP", num_args = 0..=1, require_equals = true, conflicts_with = "counts")]
     pub van_vleck: Option<Option<f64>>,
+    #[command(flatten)]
+    pub compression: Compression,
     #[command(flatten)]
     pub selection: Selection,
     #[command(flatten)]

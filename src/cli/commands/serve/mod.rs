@@ -87,7 +87,7 @@ impl Args {
         if self.output.is_none() {
             given::refuse(&["van-vleck"], "no files are written, expected --output")?;
             given::warn_unused(
-                &["file-dumps", "keep-partial"],
+                &["file-dumps", "keep-partial", "gzip"],
                 "no files are written, expected --output",
             );
         }
@@ -329,6 +329,7 @@ impl Args {
     /// Checks, before anything else is done, that files can be written where they are to be.
     fn check_output(&self) -> Result<()> {
         let Some(output) = &self.output else { return Ok(()) };
+        self.compression.of(output)?;
         let folder = format::folder(output);
         fs::create_dir_all(folder).map_err(Error::io(folder, "create"))?;
         PartialFile::create(output).map(drop)
@@ -346,6 +347,7 @@ impl Args {
         let About { shape, first_channel, clock, .. } = *about;
         let files = self.output.as_ref().map(|output| {
             let files = Files::new(output, shape, first_channel, clock, array, self.file_dumps)?;
+            let files = self.compression.of(output)?.into_iter().fold(files, Files::compressed);
             Ok(van_vleck.into_iter().fold(files, Files::coefficients))
         });
         let files: Option<Files> = files.transpose()?;
