@@ -56,10 +56,10 @@ def calibrated_weights(
 ) -> npt.NDArray[Any]:
     """Weights of beams that undo the gains of dishes.
 
-    pyuvdata's gains ``g`` are those of its visibilities, ``V(1, 2) = g_1 conj(g_2)`` times the true ones, where antenna 2 is
-    the one that is not conjugated: ``g`` is the conjugate of the gain of the voltages. Weights, which multiply voltages, are
-    multiplied by ``1 / conj(g)``; by ``conj(g)`` where ``gain_convention`` is ``"multiply"``. Dishes with flagged gains, or
-    gains of 0, have weights of 0.
+    Gains ``g`` of pyuvdata belong to its visibilities, ``V(1, 2) = g_1 conj(g_2)`` times the true ones, where the
+    voltages of antenna 1 are conjugated: ``g`` is the conjugate of the gain of voltages. Weights, which multiply
+    voltages, are multiplied by ``1 / conj(g)``; by ``conj(g)`` where ``gain_convention`` is ``"multiply"``. Dishes with
+    flagged gains, or gains of 0, have weights of 0.
 
     Parameters
     ----------
@@ -109,9 +109,11 @@ def calibrated_weights(
     feeds = feeds.lower()
     if len(feeds) != polarisations or any(_JONES.get(feed) not in jones for feed in feeds):
         found = "".join(name for name, number in _JONES.items() if number in jones)
-        raise ValueError(f'feeds="{feeds}" of gains of "{found}": expected {polarisations} of these, one for each polarisation')
+        expected = f"expected {polarisations} of these, one for each polarisation"
+        raise ValueError(f'feeds="{feeds}" of gains of "{found}": {expected}')
+    places, columns = [there[number] for number in numbers], [jones.index(_JONES[feed]) for feed in feeds]
+    chosen = np.ix_(places, range(channels), [time], columns)
     # [channel][polarisation][dish]
-    chosen = np.ix_([there[number] for number in numbers], range(channels), [time], [jones.index(_JONES[feed]) for feed in feeds])
     gains = np.conj(cal.gain_array[chosen][:, :, 0].transpose(1, 2, 0))
     flagged = cal.flag_array[chosen][:, :, 0].transpose(1, 2, 0) | ~np.isfinite(gains) | (gains == 0)
     gains = np.where(flagged, 1, gains)

@@ -586,7 +586,7 @@ def recording_to_xarray(recording: Recording, start: int, stop: int | None) -> x
     labels = optional("xarray")
     encoding, layout = recording.encoding, recording.layout
     if encoding.startswith("vdif") or encoding in ("b1", "b2"):
-        raise ValueError(f"samples of {encoding}: expected whole bytes; corrust.Channeliser and Correlator take them as they are")
+        raise ValueError(f"samples of {encoding}: expected those of whole bytes, other than VDIF's codes")
     names = {"t": "time", "c": "channel", "n": "input"}
     axes = [names[letter] for letter in layout]
     along = axes.index("time")

@@ -372,7 +372,7 @@ impl Recording {
     /// Raises
     /// ------
     /// ValueError
-    ///     For samples of less than a byte.
+    ///     For samples of less than a byte, or codes of VDIF.
     #[pyo3(signature = (start=0, stop=None))]
     fn to_xarray<'py>(
         slf: &Bound<'py, Self>,

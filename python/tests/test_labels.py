@@ -106,7 +106,7 @@ def test_curves_are_tables(rng: np.random.Generator) -> None:
         np.testing.assert_array_equal(there.index, tau)
         np.testing.assert_array_equal(there, g)
     assert len(table["green"].dropna()) == len(table) and table["red"].isna().any()
-    assert sums.to_pandas().columns.tolist() == [0, 1]
+    np.testing.assert_array_equal(sums.to_pandas().columns, [0, 1])
     with pytest.raises(ValueError, match="1 names: expected 2, one for each row"):
         sums.to_pandas(names=["green"])
 

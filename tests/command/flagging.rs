@@ -240,11 +240,11 @@ fn a_partial_dump_is_kept_in_every_format() {
     let valid = |name: &str| -> ArrayD<u64> { ndarray_npy::read_npy(folder.join(name)).unwrap() };
     done(folder, &format!("correlate x.npy -o all.npy --counts all-n.npy {flags}"));
     // Two dumps of 150; one time less, and one more, than a dump holds.
-    for (length, last) in [(150, 150), (299, 1), (301, 300)] {
+    for (length, last) in [(150, 150_u64), (299, 1), (301, 300)] {
         let options = format!("--integrate {length} --keep-partial {flags}");
         let said = done(folder, &format!("correlate x.npy -o v.npy --counts n.npy {options}"));
         let short = format!("note: the last dump has {last} time");
-        assert_eq!(said.contains(&short), last < length, "{said}");
+        assert_eq!(said.contains(&short), last < length as u64, "{said}");
         // All dumps together are one of all times.
         let (sums, counts) = (read("v.npy"), valid("n.npy"));
         assert_eq!(sums.shape()[0], TIMES.div_ceil(length));
@@ -278,7 +278,10 @@ fn npy_is_not_compressed() {
     let folder = tempfile::tempdir().unwrap();
     record(&folder.path().join("x.npy"));
     let said = refused(folder.path(), "correlate x.npy -o v.npy --gzip=9");
-    assert!(said.contains("v.npy: is not compressed: expected a name that ends in .uvh5"), "{said}");
+    assert!(
+        said.contains("v.npy: is not compressed: expected a name that ends in .uvh5"),
+        "{said}"
+    );
     let said = refused(folder.path(), "correlate x.npy -o v.uvh5 --gzip=10");
     assert!(said.contains("10 is not in 1..=9"), "{said}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);

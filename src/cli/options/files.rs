@@ -60,7 +60,9 @@ impl Compression {
         match self.gzip {
             Some(_) if ending(output) != UVH5 => Err(Error::file(
                 output,
-                format!("is not compressed: expected a name that ends in .{UVH5}, because of --gzip"),
+                format!(
+                    "is not compressed: expected a name that ends in .{UVH5}, because of --gzip"
+                ),
             )),
             gzip => Ok(gzip),
         }
