@@ -16,7 +16,8 @@ from ._results import Dump, optional
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pyuvdata import UVCal, UVData
+    from pyuvdata import UVCal as _UVCal
+    from pyuvdata import UVData as _UVData
 
 # Numbers of feeds in ``UVCal.jones_array``.
 _JONES = {"x": -5, "y": -6, "r": -1, "l": -2}
@@ -24,7 +25,7 @@ _JONES = {"x": -5, "y": -6, "r": -1, "l": -2}
 
 def uvdata(
     dumps: Iterable[Dump], array: str | os.PathLike[str] | Mapping[str, object], *, phased: bool = False
-) -> UVData:
+) -> _UVData:
     """Visibilities as pyuvdata has them, which writes Measurement Sets and other files. Needs the package pyuvdata.
 
     Parameters
@@ -41,14 +42,14 @@ def uvdata(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "dumps.uvh5"
         write_uvh5(path, dumps, array, phased=phased)
-        data: UVData = reader.from_file(path)
+        data: _UVData = reader.from_file(path)
     data.filename = None
     return data
 
 
 def calibrated_weights(
     weights: Any,
-    calibration: str | os.PathLike[str] | UVCal,
+    calibration: str | os.PathLike[str] | _UVCal,
     *,
     antennas: Sequence[int] | None = None,
     feeds: str | None = None,

@@ -12,9 +12,9 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import astropy.time
-    import pandas
-    import xarray
+    import astropy.time as _astropy
+    import pandas as _pandas
+    import xarray as _xarray
 
     from ._corrust import DeviceArray, Recording
 
@@ -28,9 +28,9 @@ def optional(name: str) -> Any:
         raise ModuleNotFoundError(f"needs the package {package}: pip install {package}", name=package) from error
 
 
-def astropy_time(start: str) -> astropy.time.Time:
+def astropy_time(start: str) -> _astropy.Time:
     """Return a moment, UTC in ISO 8601, as astropy has it."""
-    time: astropy.time.Time = optional("astropy.time").Time(start.rstrip("Z"), format="isot", scale="utc", precision=9)
+    time: _astropy.Time = optional("astropy.time").Time(start.rstrip("Z"), format="isot", scale="utc", precision=9)
     return time
 
 
@@ -154,7 +154,7 @@ class Dump:
         matrix[:, i, j] = sums
         return matrix
 
-    def to_xarray(self, **coordinates: Any) -> xarray.Dataset:
+    def to_xarray(self, **coordinates: Any) -> _xarray.Dataset:
         """Label the dump: visibilities and counts, by channel and baseline.
 
         Parameters
@@ -176,7 +176,7 @@ class Dump:
         known["time"] = ((), _moments(self.recording_start, self.interval, middle))
         if self.frequencies is not None:
             known["frequency"] = ("channel", self.frequencies, {"units": "Hz"})
-        dataset: xarray.Dataset = optional("xarray").Dataset(
+        dataset: _xarray.Dataset = optional("xarray").Dataset(
             {"visibilities": (axes, self.complex()), "counts": (axes, self.counts)},
             coords={**known, **coordinates},
             attrs={"times": self.times} | ({"seconds": self.times * self.interval} if self.interval else {}),
@@ -329,7 +329,7 @@ class Sums:
             values = g[row][kept]
         return self.lags[kept] * dwell, values
 
-    def to_pandas(self, dwell: float = 1.0, names: Sequence[str] | None = None) -> pandas.DataFrame:
+    def to_pandas(self, dwell: float = 1.0, names: Sequence[str] | None = None) -> _pandas.DataFrame:
         """Curves of all rows as a table. Needs the package pandas.
 
         Parameters
@@ -348,7 +348,7 @@ class Sums:
         rows = range(len(self.products))
         if names is not None and len(names) != len(rows):
             raise ValueError(f"{len(names)} names: expected {len(rows)}, one for each row")
-        table: pandas.DataFrame = frame(index=optional("pandas").Index(self.lags * dwell, name="tau"))
+        table: _pandas.DataFrame = frame(index=optional("pandas").Index(self.lags * dwell, name="tau"))
         for row in rows:
             tau, g = self.curve(row, dwell)
             table[row if names is None else names[row]] = frame({"g": g}, index=tau)["g"]
@@ -525,7 +525,7 @@ class Uvh5:
     pairs: npt.NDArray[np.int64]
     polarisations: npt.NDArray[np.int64]
 
-    def to_xarray(self) -> xarray.DataArray:
+    def to_xarray(self) -> _xarray.DataArray:
         """Label the visibilities.
 
         Returns
@@ -536,7 +536,7 @@ class Uvh5:
             xarray.
         """
         days = (self.times - 2_440_587.5) * 86_400e6
-        labelled: xarray.DataArray = optional("xarray").DataArray(
+        labelled: _xarray.DataArray = optional("xarray").DataArray(
             self.visibilities,
             dims=("time", "baseline", "channel", "polarisation"),
             coords={
@@ -581,7 +581,7 @@ class Block:
         return f"Block(start={self.start}, samples={self.samples.shape}, missing={self.missing})"
 
 
-def recording_to_xarray(recording: Recording, start: int, stop: int | None) -> xarray.DataArray:
+def recording_to_xarray(recording: Recording, start: int, stop: int | None) -> _xarray.DataArray:
     """Samples of a recording, labelled: what ``Recording.to_xarray`` returns."""
     labels = optional("xarray")
     encoding, layout = recording.encoding, recording.layout
@@ -610,5 +610,5 @@ def recording_to_xarray(recording: Recording, start: int, stop: int | None) -> x
     coordinates: dict[str, Any] = {"time": _moments(recording.start, recording.interval, numbers)}
     if recording.frequencies is not None:
         coordinates["frequency"] = ("channel", recording.frequencies, {"units": "Hz"})
-    labelled: xarray.DataArray = labels.DataArray(values, dims=axes, coords=coordinates, name="samples")
+    labelled: _xarray.DataArray = labels.DataArray(values, dims=axes, coords=coordinates, name="samples")
     return labelled
