@@ -93,6 +93,14 @@ impl<C: Channels> Integrator<C> {
         self
     }
 
+    /// Keeps the last dump where the stream ends within it: its times that never came are missing, as
+    /// [`Dump::valid`](corrust_host::correlate::Dump::valid) counts.
+    #[must_use]
+    pub fn keep_partial(mut self) -> Self {
+        self.steps.sums_mut().keep_partial = true;
+        self
+    }
+
     /// The plan.
     pub fn correlator(&self) -> &Correlator {
         self.steps.sums().correlator()
@@ -131,12 +139,16 @@ impl<C: Channels> Integrator<C> {
         Ok(passed.chunk)
     }
 
-    /// The stream has ended before time `end`: the last dump is handed out if it is complete, else forgotten.
+    /// The stream has ended before time `end`: the last dump is handed out if it is complete or partial ones are kept, else
+    /// forgotten.
     ///
     /// # Errors
     /// As for [`process`](Self::process).
     pub fn end(&mut self, end: u64, mut done: impl FnMut(&LiveDump) -> Result<()>) -> Result<()> {
         self.steps.pass(self.channels.time(end), &mut done)?;
+        if self.steps.sums().keep_partial {
+            self.steps.jump(&mut done)?;
+        }
         self.steps.sums_mut().forget();
         Ok(())
     }

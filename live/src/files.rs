@@ -86,7 +86,7 @@ pub struct Files {
     first_channel: u64,
     clock: Clock,
     array: Option<Array>,
-    phased: bool,
+    options: uvh5::Options,
     /// Gates, where there are some.
     gates: Option<usize>,
     /// Correction of sums to coefficients, if coefficients are written.
@@ -137,7 +137,7 @@ impl Files {
             first_channel,
             clock,
             array,
-            phased: false,
+            options: uvh5::Options::default(),
             gates: None,
             van_vleck: None,
             most: most.max(1),
@@ -155,7 +155,14 @@ impl Files {
     /// Marks the samples as delayed towards the array's phase centre, where it has one.
     #[must_use]
     pub fn phased(mut self) -> Self {
-        self.phased = self.array.as_ref().is_some_and(|array| array.phase_center.is_some());
+        self.options.phased = self.array.as_ref().is_some_and(|array| array.phase_center.is_some());
+        self
+    }
+
+    /// Compresses UVH5 by gzip of a level, 1 to 9.
+    #[must_use]
+    pub fn compressed(mut self, level: u8) -> Self {
+        self.options.gzip = Some(level);
         self
     }
 
@@ -245,8 +252,9 @@ impl Files {
         let format = match &self.array {
             Some(array) => {
                 let array = Array { start: Some(start), ..array.clone() };
-                let create = if self.phased { uvh5::Writer::phased } else { uvh5::Writer::create };
-                Format::Uvh5(Box::new(create(path("uvh5"), &array, &self.shape)?))
+                let file = path("uvh5");
+                let file = uvh5::Writer::with_options(file, &array, &self.shape, self.options)?;
+                Format::Uvh5(Box::new(file))
             }
             None => {
                 let entry = [self.shape.channels, baselines(self.shape.inputs)];

@@ -44,6 +44,8 @@ pub(super) struct Sums {
     /// Dumps of the gates.
     dumped: Vec<Dump>,
     integration: u64,
+    /// Whether a dump that the stream's end cuts short is handed out.
+    pub keep_partial: bool,
     /// Its number, once samples of it came.
     current: Option<u64>,
     /// The number of the last one that was handed out.
@@ -83,6 +85,7 @@ impl Sums {
             gates: None,
             dumped: Vec::new(),
             integration,
+            keep_partial: false,
             current: None,
             last: None,
             dump: LiveDump::default(),

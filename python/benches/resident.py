@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +33,10 @@ def main() -> None:
         times = max(1, size // (2 * inputs * channels))
         x = rng.integers(-128, 128, (times, channels, inputs, 2), np.int8)
         with corrust.Correlator(inputs, channels, device=options.device) as plan:
-            there = x if plan.kernel.startswith("cpu") else corrust.to_device(x, options.device)
+            on_host = plan.kernel.startswith("cpu")
+            there: Any = x if on_host else corrust.to_device(x, options.device)
 
-            def call(plan: corrust.Correlator = plan, there: object = there) -> float:
+            def call(plan: corrust.Correlator = plan, there: Any = there) -> float:
                 start = time.perf_counter()
                 plan.accumulate(there)
                 plan.wait()

@@ -19,7 +19,19 @@ Examples
 np.complex128(200+0j)
 """
 
-from ._calls import autocorrelate, baseline, beamform, channelise, correlate, grid_beams, observe, progress_bar
+from ._bridges import calibrated_weights, uvdata
+from ._calls import (
+    autocorrelate,
+    baseline,
+    beamform,
+    channelise,
+    correlate,
+    grid_beams,
+    kurtosis,
+    observe,
+    progress_bar,
+    upchannelise,
+)
 from ._corrust import (
     DROP,
     Autocorrelator,
@@ -29,15 +41,16 @@ from ._corrust import (
     DeviceArray,
     Folding,
     GridBeamformer,
+    Kurtosis,
     Photons,
     Recording,
+    Upchanneliser,
     WeightedAutocorrelator,
     __version__,
     brightness_maps,
     devices,
     fit,
     fit_rics,
-    kurtosis,
     kurtosis_flags,
     lifetime_weights,
     open,
@@ -51,7 +64,6 @@ from ._corrust import (
     spatial_correlation,
     to_device,
     two_time,
-    upchannelise,
     write_uvh5,
 )
 from ._results import Beams, Block, Dump, Spectra, Sums, Uvh5, curves_without, standard_error
@@ -68,10 +80,12 @@ __all__ = [
     "Dump",
     "Folding",
     "GridBeamformer",
+    "Kurtosis",
     "Photons",
     "Recording",
     "Spectra",
     "Sums",
+    "Upchanneliser",
     "Uvh5",
     "WeightedAutocorrelator",
     "__version__",
@@ -79,6 +93,7 @@ __all__ = [
     "baseline",
     "beamform",
     "brightness_maps",
+    "calibrated_weights",
     "channelise",
     "correlate",
     "curves_without",
@@ -104,5 +119,6 @@ __all__ = [
     "to_device",
     "two_time",
     "upchannelise",
+    "uvdata",
     "write_uvh5",
 ]

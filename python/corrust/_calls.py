@@ -20,10 +20,12 @@ from ._corrust import (
     Correlator,
     DeviceArray,
     GridBeamformer,
+    Kurtosis,
+    Upchanneliser,
     observe_plan,
     raw_shape,
 )
-from ._results import Beams, Dump, Spectra
+from ._results import Beams, Dump, Spectra, optional
 
 
 def baseline(i: int, j: int) -> int:
@@ -303,6 +305,85 @@ def channelise(
     )
 
 
+def upchannelise(
+    x: Any,
+    factor: int,
+    taps: int = 4,
+    *,
+    missing: Iterable[tuple[Any, ...]] | None = None,
+    **options: Any,
+) -> Spectra:
+    """Subchannels of the channels of one array of samples: a zoom into every channel.
+
+    Parameters
+    ----------
+    x, missing
+        As of `Upchanneliser.upchannelise`.
+    factor, taps
+        As of `Upchanneliser`.
+    **options
+        The others of `Upchanneliser`: ``encoding``, by default that of the array's type, ``layout``, ``output``,
+        ``weights``, ``unit_noise``, ``gains``, ``device``, ``kernel``.
+
+    Returns
+    -------
+    Spectra
+        Samples for `Correlator.accumulate`, the same bits on every device.
+
+    Examples
+    --------
+    >>> import numpy
+    >>> n = numpy.arange(160)
+    >>> tone = 100 * numpy.exp(2j * numpy.pi * n / 4)    # a quarter of a channel above its centre
+    >>> x = numpy.stack([tone.real, tone.imag], -1).round().astype(numpy.int8).reshape(160, 1, 1, 2)
+    >>> y = upchannelise(x, 2, device="cpu")
+    >>> y.samples.shape, y.missing[0][:2]
+    ((80, 2, 1, 2), (0, 3))
+    >>> abs(y.complex()[10, :, 0]).round().tolist()
+    [0.0, 100.0]
+    """
+    with Upchanneliser.of(x, factor, taps, **options) as plan:
+        return plan.upchannelise(x, missing)
+
+
+def kurtosis(
+    x: Any,
+    times: int = 256,
+    encoding: str | None = None,
+    layout: str = "tcn",
+    device: str = "auto",
+    missing: Iterable[tuple[Any, ...]] | None = None,
+) -> npt.NDArray[np.int64]:
+    """Sums of the spectral kurtosis of one array of samples, in blocks of times.
+
+    Parameters
+    ----------
+    x, missing
+        As of `Kurtosis.sums`.
+    times, layout, device
+        As of `Kurtosis`.
+    encoding : {"ci8", "ci4", "ci4-offset"}, optional
+        By default ``ci8``; uint8 needs to be told.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64 ``[block, C, N, 3]``: valid samples, sum of ``|x|^2``, sum of ``|x|^4``.
+
+    Examples
+    --------
+    >>> import numpy
+    >>> sums = kurtosis(numpy.ones((300, 1, 2, 2), numpy.int8), device="cpu")       # 1 + 1j
+    >>> sums[:, 0, 0]
+    array([[ 256,  512, 1024],
+           [  44,   88,  176]])
+    """
+    if encoding is None and getattr(x, "dtype", None) == np.uint8:
+        raise TypeError('x of uint8: expected encoding="ci4" or "ci4-offset" beside it')
+    with Kurtosis(times, encoding or "ci8", layout, device) as plan:
+        return plan.sums(x, missing)
+
+
 def _counts(a: Any) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8] | None]:
     """Return a trace as bytes, which hold it exactly, NaN as 0; and 1 where it has counts, if some are NaN."""
     if np.ma.is_masked(a):
@@ -455,9 +536,7 @@ def progress_bar(**options: Any) -> Callable[[int, int], None]:
     -------
     callable
     """
-    from tqdm.auto import tqdm
-
-    bar = tqdm(**{"unit": "time", "unit_scale": True, **options})
+    bar = optional("tqdm.auto").tqdm(**{"unit": "time", "unit_scale": True, **options})
 
     def tell(done: int, times: int) -> None:
         bar.total = times

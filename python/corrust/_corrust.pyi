@@ -1,11 +1,14 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Final, Self, TypeAlias, final
+from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypedDict, final, overload, type_check_only
 
+import astropy.time
 import numpy as np
+import numpy.typing as npt
+import xarray
 
-from ._results import Beams, Block, Dump, Spectra, Uvh5
+from ._results import Beams, Block, Dump, Spectra, Sums, Uvh5
 
 __all__ = [
     "__version__",
@@ -16,12 +19,13 @@ __all__ = [
     "GridBeamformer",
     "Autocorrelator",
     "Channeliser",
+    "Upchanneliser",
+    "Kurtosis",
     "Recording",
     "Blocks",
     "Dumps",
     "DeviceArray",
     "to_device",
-    "upchannelise",
     "devices",
     "open",
     "raw_shape",
@@ -42,15 +46,67 @@ __all__ = [
     "spatial_correlation",
     "fit_rics",
     "two_time",
-    "kurtosis",
     "kurtosis_flags",
     "reports",
     "observe_plan",
 ]
 
+@type_check_only
+class _Dlpack(Protocol):
+    def __dlpack__(self, *, stream: int | None = None) -> object: ...
+
+@type_check_only
+class _Cuda(Protocol):
+    @property
+    def __cuda_array_interface__(self) -> Mapping[str, object]: ...
+
+# NumPy's arrays and what becomes one, and those of other libraries in host memory or a GPU's.
+_Array: TypeAlias = npt.ArrayLike | _Dlpack | _Cuda
+_Out: TypeAlias = npt.NDArray[np.generic] | _Dlpack | _Cuda
+_Floats: TypeAlias = npt.NDArray[np.float64]
+_Counts: TypeAlias = npt.NDArray[np.uint64]
+_Pair: TypeAlias = tuple[int, int]
+# Times of all channels and inputs, or of some of them.
+_Missing: TypeAlias = Iterable[_Pair | tuple[int, int, _Pair | None, _Pair | None]]
+_Path: TypeAlias = str | PathLike[str]
+_Moment: TypeAlias = str | astropy.time.Time
+# Address of a CUDA stream, or an object of CuPy's, PyTorch's or of the ``__cuda_stream__`` protocol.
+_Stream: TypeAlias = object
+
+@type_check_only
+class _Device(TypedDict, total=False):
+    device: str
+    name: str
+    memory: int
+    capability: tuple[int, int]
+    multiprocessors: int
+
+@type_check_only
+class _Fitted(TypedDict):
+    values: dict[str, float]
+    uncertainties: dict[str, float]
+    chi2: float
+    degrees: int
+
+@type_check_only
+class _Curve(_Fitted):
+    states: dict[str, str]
+    names: list[str]
+    reduced_chi2: float
+    uncertainties_from: str | None
+    warning: str | None
+    tau: _Floats
+    residuals: _Floats
+    model: _Floats
+    covariance: _Floats
+
+@type_check_only
+class _Rics(_Fitted):
+    correlation: _Floats
+
 # Delay of each input: seconds, or pieces of polynomials (start, end, coefficients).
 _Delay: TypeAlias = float | Sequence[tuple[float, float, Sequence[float]]]
-_Delays: TypeAlias = str | PathLike[str] | Sequence[_Delay] | Callable[[int, float], float | None]
+_Delays: TypeAlias = _Path | Sequence[_Delay] | Callable[[int, float], float | None]
 
 __version__: Final[str]
 DROP: Final[int]
@@ -63,15 +119,15 @@ class Folding:
         interval: float,
         *,
         period: float | None = None,
-        polyco: str | PathLike[str] | None = None,
-        start: str | None = None,
-        epoch: str | None = None,
+        polyco: _Path | None = None,
+        start: _Moment | None = None,
+        epoch: _Moment | None = None,
         dispersion: float | None = None,
         frequencies: Sequence[float] | None = None,
     ) -> Self: ...
     @property
     def bins(self) -> int: ...
-    def numbers(self, first: int, times: int) -> Any: ...
+    def numbers(self, first: int, times: int) -> npt.NDArray[np.uint8]: ...
 
 @final
 class Correlator:
@@ -88,30 +144,30 @@ class Correlator:
     ) -> Self: ...
     @staticmethod
     def of(
-        x: Any,
+        x: _Array,
         *,
         encoding: str | None = None,
         layout: str | None = None,
         device: str = "auto",
         kernel: str = "auto",
-        missing: Iterable[tuple[Any, ...]] | None = None,
-        gates: Any = None,
+        missing: _Missing | None = None,
+        gates: _Array | Folding | None = None,
         gate_count: int = 1,
         shifts: Sequence[int] | None = None,
-        stream: Any = None,
+        stream: _Stream | None = None,
         times: int | None = None,
     ) -> Correlator: ...
     def accumulate(
         self,
-        x: Any,
-        missing: Iterable[tuple[Any, ...]] | None = None,
-        gates: Any = None,
-        stream: Any = None,
+        x: _Array,
+        missing: _Missing | None = None,
+        gates: _Array | Folding | None = None,
+        stream: _Stream | None = None,
         times: int | None = None,
     ) -> None: ...
-    def accumulate_packed(self, words: Any, bits: int, times: int | None = None) -> None: ...
+    def accumulate_packed(self, words: _Array, bits: int, times: int | None = None) -> None: ...
     # A list of dumps from a plan of several gates.
-    def dump(self, device: bool = False, out: Any = None, stream: Any = None) -> Any: ...
+    def dump(self, device: bool = False, out: _Out | None = None, stream: _Stream | None = None) -> Any: ...
     def wait(self) -> None: ...
     def reset(self) -> None: ...
     def close(self) -> None: ...
@@ -152,8 +208,8 @@ class Beamformer:
     ) -> Self: ...
     @staticmethod
     def of(
-        voltages: Any,
-        weights: Any,
+        voltages: _Array,
+        weights: _Array,
         *,
         rounding: str = "nearest",
         incoherent: bool = False,
@@ -161,15 +217,15 @@ class Beamformer:
         kernel: str = "auto",
         output: str = "ci4",
     ) -> Beamformer: ...
-    def set_weights(self, weights: Any) -> None: ...
-    def set_shifts(self, shifts: Any) -> None: ...
+    def set_weights(self, weights: _Array) -> None: ...
+    def set_shifts(self, shifts: _Array) -> None: ...
     def beamform(
         self,
-        voltages: Any,
-        missing: Iterable[tuple[Any, ...]] | None = None,
+        voltages: _Array,
+        missing: _Missing | None = None,
         device: bool = False,
-        out: Any = None,
-        stream: Any = None,
+        out: _Out | None = None,
+        stream: _Stream | None = None,
     ) -> Beams: ...
     def wait(self) -> None: ...
     def close(self) -> None: ...
@@ -194,22 +250,22 @@ class GridBeamformer:
         cls,
         rows: int,
         columns: int,
-        places: Any = None,
+        places: _Array | None = None,
         channels: int = 1,
         polarisations: int = 1,
         integrate: int = 1,
         encoding: str = "ci4",
         half: bool = False,
-        weights: Any = None,
+        weights: _Array | None = None,
         gain: float = 1.0,
         device: str = "auto",
         kernel: str = "auto",
     ) -> Self: ...
     def beamform(
-        self, voltages: Any, missing: Iterable[tuple[Any, ...]] | None = None, stream: Any = None
+        self, voltages: _Array, missing: _Missing | None = None, stream: _Stream | None = None
     ) -> np.ndarray: ...
     def finish(self) -> np.ndarray: ...
-    def set_weights(self, weights: Any) -> None: ...
+    def set_weights(self, weights: _Array) -> None: ...
     def close(self) -> None: ...
     @property
     def device(self) -> str: ...
@@ -231,14 +287,16 @@ class Autocorrelator:
         kernel: str = "auto",
     ) -> Self: ...
     @staticmethod
-    def load(path: str | PathLike[str], device: str = "auto", kernel: str = "auto") -> Autocorrelator: ...
+    def load(path: _Path, device: str = "auto", kernel: str = "auto") -> Autocorrelator: ...
     def accumulate(
-        self, counts: Any, missing: Iterable[tuple[Any, ...]] | None = None, stream: Any = None
+        self, counts: _Array, missing: _Missing | None = None, stream: _Stream | None = None
     ) -> None: ...
-    def accumulate_times(self, times: Sequence[Any], instants: int) -> None: ...
-    # Sums, or with device=True a DeviceArray.
-    def snapshot(self, device: bool = False, stream: Any = None) -> Any: ...
-    def save(self, path: str | PathLike[str]) -> None: ...
+    def accumulate_times(self, times: Sequence[_Array], instants: int) -> None: ...
+    @overload
+    def snapshot(self, device: Literal[False] = False, stream: _Stream | None = None) -> Sums: ...
+    @overload
+    def snapshot(self, device: Literal[True], stream: _Stream | None = None) -> DeviceArray: ...
+    def save(self, path: _Path) -> None: ...
     def wait(self) -> None: ...
     def close(self) -> None: ...
     @property
@@ -266,9 +324,9 @@ class WeightedAutocorrelator:
         scheme: str = "bin-groups",
         pairs: Sequence[tuple[int, int]] | None = None,
     ) -> Self: ...
-    def accumulate(self, times: Sequence[Any], weights: Sequence[Any], instants: int) -> None: ...
+    def accumulate(self, times: Sequence[_Array], weights: Sequence[_Array], instants: int) -> None: ...
     # Sums of float64.
-    def snapshot(self) -> Any: ...
+    def snapshot(self) -> Sums: ...
     @property
     def instants(self) -> int: ...
 
@@ -287,35 +345,35 @@ class Channeliser:
         output: str = "ci8",
         output_layout: str = "tcn",
         inverted: bool = False,
-        prototype: Any = None,
-        gains: Any = None,
+        prototype: _Array | None = None,
+        gains: _Array | None = None,
         delays: _Delays | None = None,
         rate: float | None = None,
         sky_frequency: float = 0.0,
-        start: str | None = None,
+        start: _Moment | None = None,
         device: str = "auto",
         kernel: str = "auto",
     ) -> Self: ...
     def channelise(
         self,
-        x: Any,
-        missing: Iterable[tuple[Any, ...]] | None = None,
+        x: _Array,
+        missing: _Missing | None = None,
         times: int | None = None,
         device: bool = False,
-        out: Any = None,
-        stream: Any = None,
+        out: _Out | None = None,
+        stream: _Stream | None = None,
     ) -> Spectra: ...
     def finish(self) -> Spectra: ...
     def upcoming(self, times: int) -> int: ...
-    def set_gains(self, gains: Any) -> None: ...
+    def set_gains(self, gains: _Array) -> None: ...
     def level(
         self,
-        x: Any,
+        x: _Array | Recording,
         sigma: float,
-        missing: Iterable[tuple[Any, ...]] | None = None,
+        missing: _Missing | None = None,
         times: int | None = None,
-        stream: Any = None,
-    ) -> np.ndarray[Any, np.dtype[np.complex64]]: ...
+        stream: _Stream | None = None,
+    ) -> npt.NDArray[np.complex64]: ...
     def wait(self) -> None: ...
     def reset(self) -> None: ...
     def begin_at(self, spectrum: int) -> int: ...
@@ -341,11 +399,88 @@ class Channeliser:
     @property
     def output_layout(self) -> str: ...
     @property
-    def prototype(self) -> np.ndarray[Any, np.dtype[np.float64]]: ...
+    def prototype(self) -> _Floats: ...
     @property
     def device(self) -> str: ...
     @property
     def kernel(self) -> str: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_exception: type[BaseException] | BaseException | TracebackType | None) -> None: ...
+
+@final
+class Upchanneliser:
+    def __new__(
+        cls,
+        inputs: int,
+        channels: int,
+        factor: int,
+        taps: int = 4,
+        *,
+        encoding: str = "ci8",
+        layout: str = "tcn",
+        output: str = "ci8",
+        weights: _Array | None = None,
+        unit_noise: bool = False,
+        gains: _Array | None = None,
+        device: str = "auto",
+        kernel: str = "auto",
+    ) -> Self: ...
+    @staticmethod
+    def of(
+        x: _Array,
+        factor: int,
+        taps: int = 4,
+        *,
+        encoding: str | None = None,
+        layout: str = "tcn",
+        output: str = "ci8",
+        weights: _Array | None = None,
+        unit_noise: bool = False,
+        gains: _Array | None = None,
+        device: str = "auto",
+        kernel: str = "auto",
+    ) -> Upchanneliser: ...
+    def upchannelise(self, x: _Array, missing: _Missing | None = None) -> Spectra: ...
+    def upcoming(self, times: int) -> int: ...
+    def wait(self) -> None: ...
+    def reset(self) -> None: ...
+    def close(self) -> None: ...
+    @property
+    def inputs(self) -> int: ...
+    @property
+    def channels(self) -> int: ...
+    @property
+    def factor(self) -> int: ...
+    @property
+    def taps(self) -> int: ...
+    @property
+    def encoding(self) -> str: ...
+    @property
+    def layout(self) -> str: ...
+    @property
+    def output(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def kernel(self) -> str: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_exception: type[BaseException] | BaseException | TracebackType | None) -> None: ...
+
+@final
+class Kurtosis:
+    def __new__(
+        cls, times: int = 256, encoding: str = "ci8", layout: str = "tcn", device: str = "auto"
+    ) -> Self: ...
+    def sums(self, x: _Array, missing: _Missing | None = None) -> npt.NDArray[np.int64]: ...
+    def close(self) -> None: ...
+    @property
+    def times(self) -> int: ...
+    @property
+    def encoding(self) -> str: ...
+    @property
+    def layout(self) -> str: ...
+    @property
+    def device(self) -> str: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: type[BaseException] | BaseException | TracebackType | None) -> None: ...
 
@@ -359,6 +494,8 @@ class Recording:
     def channels(self) -> int | None: ...
     @property
     def start(self) -> str | None: ...
+    @property
+    def start_time(self) -> astropy.time.Time | None: ...
     @property
     def facts(self) -> dict[str, str]: ...
     @property
@@ -383,12 +520,14 @@ class Recording:
         self,
         integrate: int | None = None,
         *,
+        keep_partial: bool = False,
         device: str = "auto",
         kernel: str = "auto",
-        gates: Any = None,
+        gates: _Array | Folding | None = None,
         shifts: Sequence[int] | None = None,
         progress: Callable[[int, int], object] | None = None,
     ) -> Dumps: ...
+    def to_xarray(self, start: int = 0, stop: int | None = None) -> xarray.DataArray: ...
     def __iter__(self) -> Blocks: ...
 
 @final
@@ -406,12 +545,12 @@ class DeviceArray:
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property
-    def dtype(self) -> np.dtype[Any]: ...
+    def dtype(self) -> np.dtype[np.generic]: ...
     @property
     def device(self) -> str: ...
     @property
     def nbytes(self) -> int: ...
-    def numpy(self) -> np.ndarray[Any, np.dtype[Any]]: ...
+    def numpy(self) -> npt.NDArray[np.generic]: ...
     def __dlpack__(
         self,
         *,
@@ -419,18 +558,19 @@ class DeviceArray:
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
-    ) -> Any: ...
+    ) -> Any: ...  # a capsule, whose type Python 3.13 begins to have
     def __dlpack_device__(self) -> tuple[int, int]: ...
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+    def __cuda_array_interface__(self) -> dict[str, object]: ...
     def __len__(self) -> int: ...
 
-def to_device(array: Any, device: str = "cuda") -> DeviceArray: ...
-def devices() -> list[dict[str, Any]]: ...
+def to_device(array: _Array, device: str = "cuda") -> DeviceArray: ...
+def devices() -> list[_Device]: ...
 def observe_plan(plan: str) -> list[str]: ...
+# Counts of counts, some of them nested.
 def reports() -> dict[str, dict[str, Any]]: ...
 def open(
-    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
+    paths: _Path | Sequence[_Path],
     *,
     kind: str | None = None,
     encoding: str | None = None,
@@ -438,42 +578,20 @@ def open(
     rate: float | None = None,
     inputs: int | None = None,
     bits: int | None = None,
-    near: str | None = None,
+    near: _Moment | None = None,
     keep_going: bool = False,
     long_gaps: bool = False,
 ) -> Recording: ...
-def upchannelise(
-    x: Any,
-    factor: int,
-    taps: int = 4,
-    *,
-    encoding: str | None = None,
-    layout: str = "tcn",
-    output: str = "ci8",
-    weights: Any = None,
-    unit_noise: bool = False,
-    gains: Any = None,
-    device: str = "auto",
-    missing: Any = None,
-) -> Spectra: ...
-def kurtosis(
-    x: Any,
-    times: int = 256,
-    encoding: str | None = None,
-    layout: str = "tcn",
-    device: str = "auto",
-    missing: Any = None,
-) -> Any: ...
 def kurtosis_flags(
-    sums: Any,
+    sums: _Array,
     encoding: str = "ci8",
     false_alarm: float = ...,
     circularity: Sequence[float] = ...,
     full_range: bool = False,
-) -> Any: ...
-def pack(x: Any, bits: int, layout: str = "tcn") -> Any: ...
-def planes(x: Any, bits: int, layout: str = "tcn") -> Any: ...
-def seconds_in_rust(plan: Correlator, x: Any, calls: int) -> list[float]: ...
+) -> npt.NDArray[np.uint8]: ...
+def pack(x: _Array, bits: int, layout: str = "tcn") -> npt.NDArray[np.uint32]: ...
+def planes(x: _Array, bits: int, layout: str = "tcn") -> npt.NDArray[np.uint8]: ...
+def seconds_in_rust(plan: Correlator, x: _Array, calls: int) -> list[float]: ...
 @final
 class Photons:
     @property
@@ -493,13 +611,13 @@ class Photons:
     # Instants, times of each sensor, and their microtimes if asked for.
     def read_times(
         self, instants: int | None = None, microtimes: bool = False
-    ) -> tuple[int, list[Any], list[Any]] | None: ...
+    ) -> tuple[int, list[npt.NDArray[np.uint32]], list[npt.NDArray[np.uint32]]] | None: ...
     def __iter__(self) -> Self: ...
     # uint16 or uint8 [instant, sensor].
-    def __next__(self) -> Any: ...
+    def __next__(self) -> npt.NDArray[np.uint16 | np.uint8]: ...
 
 def open_photons(
-    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
+    paths: _Path | Sequence[_Path],
     *,
     dwell: float = ...,
     channels: Sequence[int] | None = None,
@@ -512,13 +630,13 @@ def open_photons(
     spot: int | None = None,
     keep_going: bool = False,
 ) -> Photons: ...
-def lifetime_weights(photons: Any, patterns: Any) -> Any: ...
+def lifetime_weights(photons: _Array, patterns: _Array) -> _Floats: ...
 def fit(
-    tau: Any,
-    g: Any,
-    sigma: Any = None,
+    tau: _Array,
+    g: _Array,
+    sigma: _Array | None = None,
     *,
-    without: Any = None,
+    without: _Out | None = None,
     model: str = "3d",
     components: int = 1,
     triplet: bool = False,
@@ -527,14 +645,14 @@ def fit(
     start: Mapping[str, float] | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     range: tuple[float, float] | None = None,
-) -> dict[str, Any]: ...
-def read_curves(path: str | PathLike[str]) -> dict[str, tuple[Any, Any, Any]]: ...
+) -> _Curve: ...
+def read_curves(path: _Path) -> dict[str, tuple[_Floats, _Floats, _Floats | None]]: ...
 def brightness_maps(
-    stack: Any, *, gain: float = 1.0, dark: float = 0.0, dark_variance: float = 0.0
-) -> Any: ...
-def spatial_correlation(stack: Any, *, lags: tuple[int, int] = ..., window: int = 1) -> tuple[Any, Any]: ...
+    stack: _Array, *, gain: float = 1.0, dark: float = 0.0, dark_variance: float = 0.0
+) -> _Floats: ...
+def spatial_correlation(stack: _Array, *, lags: tuple[int, int] = ..., window: int = 1) -> tuple[_Floats, _Floats]: ...
 def fit_rics(
-    stack: Any,
+    stack: _Array,
     *,
     pixel: float,
     dwell: float,
@@ -544,26 +662,27 @@ def fit_rics(
     offset: bool = True,
     lags: tuple[int, int] = ...,
     window: int = 1,
-) -> dict[str, Any]: ...
+) -> _Rics: ...
 def pair_correlation(
-    stack: Any,
+    stack: _Array,
     distance: int,
     *,
     lines: bool = False,
     groups: int = 6,
     lags: int = 8,
     device: str = "auto",
-) -> Any: ...
-def two_time(stack: Any, mask: Any = None, *, device: str = "auto") -> Any: ...
+) -> _Floats: ...
+def two_time(stack: _Array, mask: _Array | None = None, *, device: str = "auto") -> _Floats: ...
 def raw_shape(
-    x: Any, encoding: str | None = None, layout: str = "nt", device: str = "auto"
+    x: _Array, encoding: str | None = None, layout: str = "nt", device: str = "auto"
 ) -> tuple[int, str, str]: ...
 def write_uvh5(
-    path: str | PathLike[str],
+    path: _Path,
     dumps: Iterable[Dump],
-    array: str | PathLike[str] | Mapping[str, Any],
+    array: _Path | Mapping[str, object],
     *,
     phased: bool = False,
+    gzip: int | None = None,
 ) -> None: ...
-def read_uvh5(path: str | PathLike[str]) -> Uvh5: ...
+def read_uvh5(path: _Path) -> Uvh5: ...
 def run_command(arguments: Sequence[str]) -> int: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,47 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ._corrust import DeviceArray
+    import astropy.time as _astropy
+    import pandas as _pandas
+    import xarray as _xarray
+
+    from ._corrust import DeviceArray, Recording
+
+
+def optional(name: str) -> Any:
+    """Import a package that corrust does without, or say in one sentence that it is missing."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0]
+        raise ModuleNotFoundError(f"needs the package {package}: pip install {package}", name=package) from error
+
+
+def astropy_time(start: str) -> _astropy.Time:
+    """Return a moment, UTC in ISO 8601, as astropy has it."""
+    time: _astropy.Time = optional("astropy.time").Time(start.rstrip("Z"), format="isot", scale="utc", precision=9)
+    return time
+
+
+def utc(moment: Any) -> str:
+    """Return an astropy Time as UTC in ISO 8601, to the nanosecond."""
+    if not (hasattr(moment, "utc") and hasattr(moment, "to_value")):
+        found = type(moment).__name__
+        raise TypeError(f"a moment is {found}: expected UTC in ISO 8601, a str, or an astropy Time")
+    moment = moment.utc.copy()
+    moment.precision = 9
+    return f"{moment.to_value('isot')}Z"
+
+
+def _moments(start: str | None, interval: float | None, samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return when samples are: UTC as datetime64[ns], else seconds since the first one, else their numbers."""
+    if interval is None:
+        return samples
+    seconds = samples * interval
+    if start is None:
+        return seconds
+    since = np.round(seconds * 1e9).astype("timedelta64[ns]")
+    return np.datetime64(start.rstrip("Z"), "ns") + since
 
 
 def _host(array: Any) -> npt.NDArray[Any]:
@@ -40,6 +81,12 @@ class Dump:
     inputs : int
     start, missing : int
         First time sample of a dump in the recording, and number of its missing time samples.
+    recording_start : str or None
+        Time of the recording's first sample, UTC in ISO 8601, if it is known.
+    interval : float or None
+        Seconds from one time sample to the next, if they are known.
+    frequencies : list of float or None
+        Frequencies of the channels, hertz, if they are known.
 
     Examples
     --------
@@ -52,7 +99,17 @@ class Dump:
            [180., 180.]])
     """
 
-    __slots__ = ("_valid", "inputs", "missing", "start", "times", "visibilities")
+    __slots__ = (
+        "_valid",
+        "frequencies",
+        "inputs",
+        "interval",
+        "missing",
+        "recording_start",
+        "start",
+        "times",
+        "visibilities",
+    )
 
     def __init__(self, visibilities: Any, valid: int | npt.NDArray[np.uint64], times: int, inputs: int) -> None:
         self.visibilities = visibilities
@@ -61,6 +118,9 @@ class Dump:
         self.inputs = inputs
         self.start = 0
         self.missing = 0
+        self.recording_start: str | None = None
+        self.interval: float | None = None
+        self.frequencies: Sequence[float] | None = None
 
     @property
     def counts(self) -> npt.NDArray[np.uint64]:
@@ -94,8 +154,8 @@ class Dump:
         matrix[:, i, j] = sums
         return matrix
 
-    def to_xarray(self, **coordinates: Any) -> Any:
-        """Label the dump: an `xarray.Dataset` of visibilities and counts, by channel and baseline.
+    def to_xarray(self, **coordinates: Any) -> _xarray.Dataset:
+        """Label the dump: visibilities and counts, by channel and baseline.
 
         Parameters
         ----------
@@ -105,17 +165,23 @@ class Dump:
         Returns
         -------
         xarray.Dataset
-            With coordinates ``input_1`` and ``input_2`` of each baseline. Needs the package xarray.
+            With coordinates ``input_1`` and ``input_2`` of each baseline; ``frequency`` of the channels in hertz, if it is
+            known; and ``time``, the middle of the dump: UTC, or seconds since the recording's first sample where it has no
+            start, or the number of a sample. ``xarray.concat(..., "time")`` joins dumps. Needs the package xarray.
         """
-        import xarray
-
         i, j = np.tril_indices(self.inputs)
         axes = ("channel", "baseline")
-        return xarray.Dataset(
+        middle = np.asarray(self.start + self.times / 2)
+        known: dict[str, Any] = {"input_1": ("baseline", i), "input_2": ("baseline", j)}
+        known["time"] = ((), _moments(self.recording_start, self.interval, middle))
+        if self.frequencies is not None:
+            known["frequency"] = ("channel", self.frequencies, {"units": "Hz"})
+        dataset: _xarray.Dataset = optional("xarray").Dataset(
             {"visibilities": (axes, self.complex()), "counts": (axes, self.counts)},
-            coords={"input_1": ("baseline", i), "input_2": ("baseline", j), **coordinates},
-            attrs={"times": self.times},
+            coords={**known, **coordinates},
+            attrs={"times": self.times} | ({"seconds": self.times * self.interval} if self.interval else {}),
         )
+        return dataset
 
     def plot(self, channel: int = 0, axes: Any = None) -> Any:
         """Draw amplitude and phase of the matrix of a channel. Needs the package matplotlib.
@@ -130,8 +196,7 @@ class Dump:
         sequence of two matplotlib axes
         """
         if axes is None:
-            from matplotlib import pyplot
-
+            pyplot = optional("matplotlib.pyplot")
             axes = pyplot.subplots(1, 2, figsize=(9, 4), layout="constrained")[1]
         matrix = self.matrix()[channel]
         for axis, values, name, colours in [
@@ -151,10 +216,14 @@ class Dump:
         return f"Dump({', '.join(parts)})"
 
 
-def _nibbles(samples: Any) -> npt.NDArray[np.complex64]:
-    """Return ``ci4`` samples as complex numbers."""
-    nibbles = _host(samples).view(np.int8)
-    return ((nibbles >> 4) + 1j * ((nibbles << 4) >> 4)).astype(np.complex64)
+def _complex(samples: Any, encoding: str) -> npt.NDArray[np.complex64]:
+    """Return samples as complex numbers: nibbles, or those with a last axis of (re, im)."""
+    samples = _host(samples)
+    if encoding in ("ci4", "ci4-offset"):
+        nibbles = (samples ^ 0x88 if encoding == "ci4-offset" else samples).view(np.int8)
+        parts = np.stack([nibbles >> 4, (nibbles << 4) >> 4], axis=-1)
+        return _complex(parts, "ci8")
+    return np.ascontiguousarray(samples, np.float32).view(np.complex64)[..., 0]
 
 
 class Beams:
@@ -192,9 +261,7 @@ class Beams:
         array([2.-1.j], dtype=complex64)
         """
         samples = _host(self.samples)
-        if samples.dtype == np.uint8:
-            return _nibbles(samples)
-        return np.ascontiguousarray(samples, np.float32).view(np.complex64)[..., 0]
+        return _complex(samples, "ci4" if samples.dtype == np.uint8 else "ci8")
 
     def __repr__(self) -> str:
         beams, channels, polarisations, times = self.samples.shape[:4]
@@ -262,6 +329,31 @@ class Sums:
             values = g[row][kept]
         return self.lags[kept] * dwell, values
 
+    def to_pandas(self, dwell: float = 1.0, names: Sequence[str] | None = None) -> _pandas.DataFrame:
+        """Curves of all rows as a table. Needs the package pandas.
+
+        Parameters
+        ----------
+        dwell : float
+            Seconds of an instant: ``Photons.dwell``.
+        names : sequence of str, optional
+            Name of each row, as ``Photons.names`` are; by default their numbers.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``g``, a column for each row, over lags in seconds, the index ``tau``; NaN where ``curve`` leaves a point out.
+        """
+        frame = optional("pandas").DataFrame
+        rows = range(len(self.products))
+        if names is not None and len(names) != len(rows):
+            raise ValueError(f"{len(names)} names: expected {len(rows)}, one for each row")
+        table: _pandas.DataFrame = frame(index=optional("pandas").Index(self.lags * dwell, name="tau"))
+        for row in rows:
+            tau, g = self.curve(row, dwell)
+            table[row if names is None else names[row]] = frame({"g": g}, index=tau)["g"]
+        return table
+
     def plot(self, row: int | None = None, dwell: float = 1.0, axis: Any = None) -> Any:
         """Draw a curve over the logarithm of the lag. Needs the package matplotlib.
 
@@ -270,8 +362,7 @@ class Sums:
         matplotlib axis
         """
         if axis is None:
-            from matplotlib import pyplot
-
+            pyplot = optional("matplotlib.pyplot")
             axis = pyplot.subplots(layout="constrained")[1]
         tau, g = self.curve(row, dwell)
         axis.semilogx(tau[tau > 0], g[tau > 0], ".-")
@@ -401,12 +492,7 @@ class Spectra:
         -------
         numpy.ndarray
         """
-        if self.encoding == "ci4":
-            return _nibbles(self.samples)
-        if self.encoding == "ci4-offset":
-            return _nibbles(_host(self.samples) ^ 0x88)
-        parts = np.ascontiguousarray(_host(self.samples), np.float32)
-        return parts.view(np.complex64)[..., 0]
+        return _complex(self.samples, self.encoding)
 
     def __repr__(self) -> str:
         return (
@@ -439,6 +525,31 @@ class Uvh5:
     pairs: npt.NDArray[np.int64]
     polarisations: npt.NDArray[np.int64]
 
+    def to_xarray(self) -> _xarray.DataArray:
+        """Label the visibilities.
+
+        Returns
+        -------
+        xarray.DataArray
+            With axes ``time``, ``baseline``, ``channel`` and ``polarisation``, and coordinates ``time`` in UTC, to the 40 us of
+            Julian dates, ``frequency`` in hertz, and numbers ``ant_1`` and ``ant_2`` of each baseline. Needs the package
+            xarray.
+        """
+        days = (self.times - 2_440_587.5) * 86_400e6
+        labelled: _xarray.DataArray = optional("xarray").DataArray(
+            self.visibilities,
+            dims=("time", "baseline", "channel", "polarisation"),
+            coords={
+                "time": np.round(days).astype("datetime64[us]").astype("datetime64[ns]"),
+                "frequency": ("channel", self.frequencies, {"units": "Hz"}),
+                "ant_1": ("baseline", self.pairs[:, 0]),
+                "ant_2": ("baseline", self.pairs[:, 1]),
+                "polarisation": self.polarisations,
+            },
+            name="visibilities",
+        )
+        return labelled
+
     def __repr__(self) -> str:
         dumps, baselines, channels, polarisations = self.visibilities.shape
         return f"Uvh5({dumps} dumps, {baselines} baselines, {channels} channels, {polarisations} polarisations)"
@@ -468,3 +579,36 @@ class Block:
 
     def __repr__(self) -> str:
         return f"Block(start={self.start}, samples={self.samples.shape}, missing={self.missing})"
+
+
+def recording_to_xarray(recording: Recording, start: int, stop: int | None) -> _xarray.DataArray:
+    """Samples of a recording, labelled: what ``Recording.to_xarray`` returns."""
+    labels = optional("xarray")
+    encoding, layout = recording.encoding, recording.layout
+    if encoding.startswith("vdif") or encoding in ("b1", "b2"):
+        raise ValueError(f"samples of {encoding}: expected those of whole bytes, other than VDIF's codes")
+    names = {"t": "time", "c": "channel", "n": "input"}
+    axes = [names[letter] for letter in layout]
+    along = axes.index("time")
+    blocks = []
+    for block in recording.blocks(start=start, stop=stop):
+        real = encoding in ("i8", "i16", "f32")
+        samples: npt.NDArray[Any] = block.samples.astype(np.float32) if real else _complex(block.samples, encoding)
+        for first, end, *others in block.missing:
+            ranges = [others[0], others[1]] if others else [None, None]
+            where = {"time": slice(first, end)}
+            where |= {
+                axis: slice(None) if pair is None else slice(*pair)
+                for axis, pair in zip(("channel", "input"), ranges, strict=True)
+            }
+            samples[tuple(where[axis] for axis in axes)] = np.nan
+        blocks.append(samples)
+    if not blocks:
+        raise ValueError(f"times {start} to {stop}: expected at least one of {recording.times}")
+    values = np.concatenate(blocks, axis=along)
+    numbers = start + np.arange(values.shape[along])
+    coordinates: dict[str, Any] = {"time": _moments(recording.start, recording.interval, numbers)}
+    if recording.frequencies is not None:
+        coordinates["frequency"] = ("channel", recording.frequencies, {"units": "Hz"})
+    labelled: _xarray.DataArray = labels.DataArray(values, dims=axes, coords=coordinates, name="samples")
+    return labelled

@@ -380,16 +380,17 @@ def _pieces(
         for first in range(0, channels, width):
             count, end = min(together, dumps - dump), min(first + width, channels)
             if not done[dump : dump + count, first:end].all():
-                pieces.append(_Piece(dump, count, (first, end), parts))
+                pieces.append(_Piece(dump, count, (first, end), min(parts, found.times - dump * integrate)))
     return pieces
 
 
-def _spans(piece: _Piece, part: int, integrate: int) -> list[tuple[int, int]]:
-    """The times of a part of a piece, dump by dump."""
+def _spans(piece: _Piece, part: int, integrate: int, times: int) -> list[tuple[int, int]]:
+    """The times of a part of a piece, dump by dump; the last dump may be cut short by the end of all times."""
+    starts = range(piece.dump * integrate, (piece.dump + piece.dumps) * integrate, integrate)
     if piece.parts == 1:
-        return [(dump * integrate, (dump + 1) * integrate) for dump in range(piece.dump, piece.dump + piece.dumps)]
-    start = piece.dump * integrate
-    return [(start + part * integrate // piece.parts, start + (part + 1) * integrate // piece.parts)]
+        return [(start, min(start + integrate, times)) for start in starts]
+    start, length = starts[0], min(integrate, times - starts[0])
+    return [(start + part * length // piece.parts, start + (part + 1) * length // piece.parts)]
 
 
 class _Workers:
@@ -484,7 +485,7 @@ class _Run:
         )
 
     def finished(
-        self, pieces: list[_Piece], integrate: int, gates: npt.NDArray[np.uint8] | None
+        self, pieces: list[_Piece], integrate: int, times: int, gates: npt.NDArray[np.uint8] | None
     ) -> Iterator[tuple[_Piece, _Sums | None]]:
         """Correlate pieces, and hand each out with its sums when it is whole, and without at each of its parts."""
         parts = ((piece, part) for piece in pieces for part in range(piece.parts))
@@ -495,7 +496,7 @@ class _Run:
             window = _WINDOW * self.slots()
             running = sum(is_part for _, is_part in of_piece.values())
             for piece, part in itertools.islice(parts, max(0, window - running)):
-                spans = _spans(piece, part, integrate)
+                spans = _spans(piece, part, integrate, times)
                 chosen = None if gates is None else gates[spans[0][0] : spans[-1][1]]
                 future = self.submit(_part, self._job, spans, piece.channels, chosen)
                 of_piece[future] = (piece, True)
@@ -693,6 +694,7 @@ def correlate(
     workers: int | None = None,
     wait: float | None = None,
     integrate: int | None = None,
+    keep_partial: bool = False,
     array: Any = None,
     counts: str | os.PathLike[str] | None = None,
     gates: Any = None,
@@ -728,6 +730,8 @@ def correlate(
         ``corrust.distributed`` says so.
     integrate : int, optional
         Time samples of a dump; by default all are one. Those at the end that do not fill a dump are left out.
+    keep_partial : bool
+        Keep the last dump although it has fewer time samples than the others: ``Summary.times`` has them, too.
     array : path or dict
         Facts of the inputs, channels and times, for UVH5.
     counts : path, optional
@@ -837,7 +841,8 @@ def correlate(
                 f"samples of {found.encoding}: expected ci8, ci4 or ci4-offset, whose sums are exact in any order"
             )
         integrate = found.times if integrate is None else integrate
-        dumps = found.times // integrate if integrate else 0
+        whole = found.times // integrate if integrate else 0
+        dumps = -(-found.times // integrate) if integrate and keep_partial else whole
         if dumps == 0:
             raise ValueError(
                 f"integrate {integrate}: the recording has only {found.times} times, expected at most as many"
@@ -875,7 +880,7 @@ def correlate(
         stack.enter_context(_Workers(client, device.startswith("cuda"), None).watched())
         pieces = _pieces(found, integrate, count, tasks or _EACH * run.slots(), memory, unfinished.done)
         parts = sum(piece.parts for piece in pieces)
-        done_parts, all_times = 0, dumps * integrate
+        done_parts, all_times = 0, min(dumps * integrate, found.times)
 
         def tell() -> None:
             if progress is not None:
@@ -885,7 +890,7 @@ def correlate(
 
         if parts:
             tell()
-        for piece, sums in run.finished(pieces, integrate, numbers):
+        for piece, sums in run.finished(pieces, integrate, found.times, numbers):
             if sums is None:
                 done_parts += 1
                 tell()
@@ -894,8 +899,8 @@ def correlate(
         _finish(unfinished, output, counts, job, found, integrate, known and _completed(known, found, job, rate))
     return Summary(
         dumps=dumps,
-        times=dumps * integrate,
-        left_out=found.times - dumps * integrate,
+        times=all_times,
+        left_out=found.times - all_times,
         resumed=resumed,
         tasks=parts,
         seconds=time.monotonic() - began,
@@ -934,8 +939,9 @@ def _finish(
             for number, (each, behind) in enumerate(zip(sums[:, 0], valid[:, 0], strict=True)):
                 alike = bool((behind == behind[0]).all())
                 of_each: Any = int(behind[0]) if alike else np.repeat(behind[None], found.channels, axis=0)
-                dump = corrust.Dump(each, of_each, integrate, found.inputs)
-                dump.start = number * integrate
+                start = number * integrate
+                dump = corrust.Dump(each, of_each, min(integrate, found.times - start), found.inputs)
+                dump.start = start
                 yield dump
 
         phased = "delays" in job.engine and "phase_center" in array
@@ -1009,6 +1015,7 @@ def _arguments() -> argparse.ArgumentParser:
     add("--no-clobber", action="store_true", help="refuse to replace files that exist")
     add("--array", metavar="ARRAY.json", help="array file, for UVH5")
     add("--integrate", type=int, metavar="T", help="time samples in a dump [default: all]")
+    add("--keep-partial", action="store_true", help="keep a last dump that has fewer time samples than the others")
     add("--counts", metavar="COUNTS.npy", help="file for the number of valid time samples of each dump")
     add("--gates", metavar="GATES.npy", help="file of gate numbers, one for each time sample")
     add("--shifts", metavar="SHIFTS.npy", help="file of time shifts in samples, one for each input")
@@ -1122,6 +1129,7 @@ def _run(arguments: argparse.Namespace) -> Summary:
                     "wait",
                     "workers",
                     "integrate",
+                    "keep_partial",
                     "array",
                     "counts",
                     "gates",

@@ -21,7 +21,7 @@ use crate::{
     device,
     device_array::{DeviceArray, Memory, numpy_array},
     dtype::{Dtype, element},
-    error::{Fault, count, kind, optional_count, parse, value},
+    error::{Fault, count, kind, optional_count, optional_moment, parse, value},
     fork::compute,
     numbers::numbers,
     plan::{Plan, patience, pieces, plan_methods},
@@ -75,7 +75,7 @@ use crate::{
 ///     Raw samples of an input a second: needed by delays.
 /// sky_frequency : float
 ///     Sky frequency in hertz at baseband 0 Hz, for fringe rotation.
-/// start : str, optional
+/// start : str or astropy.time.Time, optional
 ///     Time of the first sample, UTC, for delays of a file that count from a date: ``Recording.start``.
 /// device : str
 ///     As of ``Correlator``, one.
@@ -143,7 +143,7 @@ impl Channeliser {
         delays: Option<&Bound<'_, PyAny>>,
         rate: Option<f64>,
         sky_frequency: f64,
-        start: Option<&str>,
+        #[pyo3(from_py_with = optional_moment)] start: Option<String>,
         device: &str,
         kernel: &str,
     ) -> PyResult<Self> {
@@ -193,7 +193,7 @@ impl Channeliser {
                 called = Some(model.clone());
                 model
             } else {
-                Arc::new(polynomials(delays, inputs, start)?)
+                Arc::new(polynomials(delays, inputs, start.as_deref())?)
             };
             builder = builder.delays(model, rate, sky_frequency);
         }

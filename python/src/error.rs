@@ -88,6 +88,14 @@ pub fn count<T: TryFrom<u64>>(given: &Bound<'_, PyAny>) -> PyResult<T> {
     })
 }
 
+/// The text of a moment in UTC: a str in ISO 8601, or an astropy Time.
+pub fn optional_moment(given: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    if given.is_none() || given.is_instance_of::<pyo3::types::PyString>() {
+        return given.extract();
+    }
+    given.py().import("corrust._results")?.call_method1("utc", (given,))?.extract()
+}
+
 /// [`count`] of what may be left out.
 pub fn optional_count<T: TryFrom<u64>>(given: &Bound<'_, PyAny>) -> PyResult<Option<T>> {
     if given.is_none() { Ok(None) } else { count(given).map(Some) }

@@ -9,7 +9,7 @@ use pyo3::{prelude::*, types::PyAny};
 use crate::{
     device_array::numpy_array,
     dtype::Dtype,
-    error::{Fault, value},
+    error::{Fault, optional_moment, value},
 };
 
 /// Gates of a periodic signal, a pulsar or a switched calibrator: numbers of time samples, or of channels and time samples.
@@ -24,9 +24,9 @@ use crate::{
 ///     Seconds of a period; this or ``polyco``.
 /// polyco : str, optional
 ///     TEMPO's ``polyco.dat``.
-/// start : str, optional
+/// start : str or astropy.time.Time, optional
 ///     Start of time sample 0, UTC, as ``"2026-03-01T12:00:00"``; a polyco and an epoch need it.
-/// epoch : str, optional
+/// epoch : str or astropy.time.Time, optional
 ///     Start of a period, UTC; by default that of time sample 0.
 /// dispersion : float, optional
 ///     Dispersion measure in pc / cm^3: relative to infinite frequency for a period, by default 0; relative to the
@@ -57,13 +57,14 @@ impl Folding {
         interval: f64,
         period: Option<f64>,
         polyco: Option<std::path::PathBuf>,
-        start: Option<&str>,
-        epoch: Option<&str>,
+        #[pyo3(from_py_with = optional_moment)] start: Option<String>,
+        #[pyo3(from_py_with = optional_moment)] epoch: Option<String>,
         dispersion: Option<f64>,
         frequencies: Option<Vec<f64>>,
     ) -> PyResult<Self> {
-        let parse = |text: Option<&str>| text.map(moment).transpose().map_err(Fault::from);
-        let (start, epoch) = (parse(start)?, parse(epoch)?);
+        let parse = |text: Option<String>| text.as_deref().map(moment).transpose();
+        let start = parse(start).map_err(Fault::from)?;
+        let epoch = parse(epoch).map_err(Fault::from)?;
         let known = |what: &str| -> PyResult<Timestamp> {
             start.ok_or_else(|| value(format!("{what} without start: expected when time 0 begins")))
         };

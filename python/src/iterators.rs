@@ -63,12 +63,20 @@ impl Blocks {
     }
 }
 
+/// Facts of a recording that its dumps have.
+pub struct Facts {
+    pub recording_start: Option<String>,
+    pub interval: Option<f64>,
+    pub frequencies: Option<Vec<f64>>,
+}
+
 /// The dumps of a recording.
 #[pyclass(frozen, module = "corrust")]
 pub struct Dumps {
     pub inner: Mutex<run::Dumps<'static, Correlator>>,
     pub inputs: usize,
     pub gated: bool,
+    pub facts: Facts,
     /// Exception of a signal or of the caller's function.
     pub raised: Arc<Mutex<Option<PyErr>>>,
 }
@@ -99,6 +107,9 @@ impl Dumps {
             let dump = host_dump(py, dump, self.inputs)?;
             dump.setattr("start", start)?;
             dump.setattr("missing", missing)?;
+            dump.setattr("recording_start", self.facts.recording_start.as_deref())?;
+            dump.setattr("interval", self.facts.interval)?;
+            dump.setattr("frequencies", self.facts.frequencies.as_deref())?;
             Ok(dump)
         });
         let mut dumps = dumps.collect::<PyResult<Vec<_>>>()?;

@@ -1,8 +1,8 @@
-//! `corrust.kurtosis` and `corrust.kurtosis_flags`.
+//! `corrust.Kurtosis` and `corrust.kurtosis_flags`.
 
 use corrust::{
-    Device, Encoding, Samples,
-    kurtosis::{FALSE_ALARM, Judge, Kurtosis},
+    Device, Encoding, Layout, Samples,
+    kurtosis::{FALSE_ALARM, Judge, Kurtosis as Inner},
 };
 use pyo3::prelude::*;
 
@@ -13,65 +13,114 @@ use crate::{
     dtype::{Dtype, Kind},
     error::{Fault, count, kind, parse, value},
     fork::compute,
+    plan::{Plan, closing_methods},
     stream::stream,
-    views::{View, implied, missing as gaps},
+    views::{View, missing as gaps},
 };
 
-/// Sums of the spectral kurtosis of blocks of times: valid samples, sum of ``|x|^2``, sum of ``|x|^4``.
+/// Sums of the spectral kurtosis of blocks of times, planned for a device: valid samples, sum of ``|x|^2``, sum of ``|x|^4``.
 ///
 /// Parameters
 /// ----------
-/// x : array
-///     Samples in host memory: ``[T, C, N]`` in ``tcn``, ``[C, N, T]`` in ``cnt``, of ``ci8`` with an axis of (re, im).
 /// times : int
-///     Times of a block, 16 to 65536; the last block may have fewer.
-/// encoding : {"ci8", "ci4", "ci4-offset"}, optional
-///     By default that of the array's type.
+///     Times of a block, 16 to 65536.
+/// encoding : {"ci8", "ci4", "ci4-offset"}
 /// layout : {"tcn", "cnt"}
+///     Order of the axes of samples.
 /// device : str
 ///     ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"sim"``.
-/// missing : sequence of tuple, optional
-///     Missing samples, as ``Correlator.accumulate`` takes them.
-///
-/// Returns
-/// -------
-/// numpy.ndarray
-///     int64 ``[block, C, N, 3]``, exact, the same on every device.
 ///
 /// Examples
 /// --------
 /// >>> import corrust, numpy
-/// >>> x = numpy.ones((300, 1, 2, 2), numpy.int8)       # 1 + 1j
-/// >>> sums = corrust.kurtosis(x, device="cpu")
-/// >>> sums[:, 0, 0]
-/// array([[ 256,  512, 1024],
-///        [  44,   88,  176]])
-/// >>> corrust.kurtosis_flags(sums)[:, 0, 0]            # no noise
-/// array([1, 1], dtype=uint8)
-#[pyfunction]
-#[pyo3(signature = (x, times=256, encoding=None, layout="tcn", device="auto", missing=None))]
-pub fn kurtosis<'py>(
-    py: Python<'py>,
-    x: &Bound<'py, PyAny>,
-    #[pyo3(from_py_with = count)] times: usize,
-    encoding: Option<&str>,
-    layout: &str,
-    device: &str,
-    missing: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let array = Array::of("x", x, stream(None)?)?;
-    let encoding = encoding.map_or_else(|| implied(&array), parse)?;
-    let view = View::voltages(&array, encoding, parse(layout)?, None)?;
-    let gaps = gaps(missing)?;
-    let samples = Samples::strided(array.bytes()?, view.element, view.extents, view.strides);
-    let samples = samples.map_err(Fault::from)?.missing(&gaps);
-    let gpu = device::open(py, device)?.into_iter().next();
-    let plan = Kurtosis::builder().encoding(encoding).block_times(times).device(Device::Cpu);
-    let sums = py.detach(|| compute(|| plan.gpu(gpu).build()?.sums(samples)));
-    let values = sums.map_err(Fault::from)?.values;
-    let axes = values.shape().to_vec();
-    let bytes = values.into_iter().flat_map(i64::to_le_bytes).collect();
-    numpy_array(py, bytes, Dtype::INT64, &axes)
+/// >>> with corrust.Kurtosis(times=100, device="cpu") as plan:
+/// ...     sums = plan.sums(numpy.ones((300, 1, 2, 2), numpy.int8))       # 1 + 1j
+/// >>> sums[0, 0, 0]
+/// array([100, 200, 400])
+#[pyclass(frozen, module = "corrust")]
+pub struct Kurtosis {
+    plan: Plan<Inner>,
+    times: usize,
+    encoding: Encoding,
+    layout: Layout,
+    device: String,
+}
+
+closing_methods!(Kurtosis);
+
+#[pymethods]
+impl Kurtosis {
+    #[new]
+    #[pyo3(signature = (times=256, encoding="ci8", layout="tcn", device="auto"))]
+    fn new(
+        py: Python<'_>,
+        #[pyo3(from_py_with = count)] times: usize,
+        encoding: &str,
+        layout: &str,
+        device: &str,
+    ) -> PyResult<Self> {
+        let (encoding, layout) = (parse(encoding)?, parse(layout)?);
+        // A plan takes one GPU.
+        let gpus = device::open(py, device)?.into_iter().take(1).collect();
+        let builder = Inner::builder().encoding(encoding).block_times(times).device(Device::Cpu);
+        let plan = Plan::new(py, gpus, |gpus| builder.gpu(gpus.into_iter().next()).build())?;
+        let device = match plan.gpus().first() {
+            Some(gpu) => gpu.facts().name.clone(),
+            None => "cpu".to_owned(),
+        };
+        Ok(Self { plan, times, encoding, layout, device })
+    }
+
+    /// Sums of blocks of samples from their first time on.
+    ///
+    /// Parameters
+    /// ----------
+    /// x : array
+    ///     Samples in host memory: ``[T, C, N]`` in ``tcn``, ``[C, N, T]`` in ``cnt``, of ``ci8`` with an axis of (re, im).
+    /// missing : iterable of tuple, optional
+    ///     Missing samples, as ``Correlator.accumulate`` takes them.
+    ///
+    /// Returns
+    /// -------
+    /// numpy.ndarray
+    ///     int64 ``[block, C, N, 3]``, exact, the same on every device; the last block may have fewer times.
+    #[pyo3(signature = (x, missing=None))]
+    fn sums<'py>(
+        &self,
+        py: Python<'py>,
+        x: &Bound<'py, PyAny>,
+        missing: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = Array::of("x", x, stream(None)?)?;
+        let view = View::voltages(&array, self.encoding, self.layout, None)?;
+        let gaps = gaps(missing)?;
+        let samples = Samples::strided(array.bytes()?, view.element, view.extents, view.strides);
+        let samples = samples.map_err(Fault::from)?.missing(&gaps);
+        let values = self.plan.with(py, |plan| Ok(compute(|| plan.sums(samples))?.values))?;
+        let axes = values.shape().to_vec();
+        let bytes = values.into_iter().flat_map(i64::to_le_bytes).collect();
+        numpy_array(py, bytes, Dtype::INT64, &axes)
+    }
+
+    #[getter]
+    fn times(&self) -> usize {
+        self.times
+    }
+
+    #[getter]
+    fn encoding(&self) -> String {
+        self.encoding.to_string()
+    }
+
+    #[getter]
+    fn layout(&self) -> &'static str {
+        self.layout.name()
+    }
+
+    fn __repr__(&self) -> String {
+        let Self { times, encoding, device, .. } = self;
+        format!("Kurtosis(times={times}, encoding=\"{encoding}\") on {device}")
+    }
 }
 
 /// Blocks that are no Gaussian noise, by the sums that ``kurtosis`` makes.

@@ -88,6 +88,8 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<autocorrelate::Autocorrelator>()?;
     module.add_class::<weighted::WeightedAutocorrelator>()?;
     module.add_class::<channelise::Channeliser>()?;
+    module.add_class::<upchannelise::Upchanneliser>()?;
+    module.add_class::<kurtosis::Kurtosis>()?;
     module.add_class::<photons::Photons>()?;
     module.add_class::<folding::Folding>()?;
     module.add_class::<recording::Recording>()?;
@@ -109,9 +111,7 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(recording::open, module)?)?;
     module.add_function(wrap_pyfunction!(raw::raw_shape, module)?)?;
     module.add_function(wrap_pyfunction!(planes::planes, module)?)?;
-    module.add_function(wrap_pyfunction!(kurtosis::kurtosis, module)?)?;
     module.add_function(wrap_pyfunction!(kurtosis::kurtosis_flags, module)?)?;
-    module.add_function(wrap_pyfunction!(upchannelise::upchannelise, module)?)?;
     module.add_function(wrap_pyfunction!(planes::pack, module)?)?;
     module.add_function(wrap_pyfunction!(correlate::seconds_in_rust, module)?)?;
     module.add_function(wrap_pyfunction!(uvh5::write_uvh5, module)?)?;

@@ -21,11 +21,11 @@ use pyo3::{exceptions::PyUserWarning, prelude::*, types::PyTuple};
 
 use crate::{
     device,
-    error::{Fault, count, exception, optional_count, parse, value},
+    error::{Fault, count, exception, optional_count, optional_moment, parse, value},
     folding::Folding,
     fork::compute,
     held::{Held, Kind, of_each, open_kind},
-    iterators::{Blocks, Dumps},
+    iterators::{Blocks, Dumps, Facts},
     selection::{delays, gate_numbers},
 };
 
@@ -48,6 +48,8 @@ const BLOCK_BYTES: usize = 64 << 20;
 ///     As of ``corrust.Correlator``, or of ``corrust.Channeliser``.
 /// start : str or None
 ///     Time of its first sample, UTC in ISO 8601, if the files have it.
+/// start_time : astropy.time.Time or None
+///     The same. Needs the package astropy.
 /// interval, rate : float or None
 ///     Seconds from one time sample to the next, and time samples a second, if the files have them.
 /// frequencies : list of float or None
@@ -89,7 +91,7 @@ pub struct Recording {
 ///     the files.
 /// inputs, bits : int, optional
 ///     Number of inputs and bits of a sample, 1 or 2 (by default 2), of Mark 5B, whose headers lack them.
-/// near : str, optional
+/// near : str or astropy.time.Time, optional
 ///     A moment within 500 days of a Mark 5B recording, whose headers count days modulo 1000.
 /// keep_going : bool
 ///     Leave out a last block that is cut short, instead of refusing it.
@@ -134,7 +136,7 @@ pub fn open(
     rate: Option<f64>,
     #[pyo3(from_py_with = optional_count)] inputs: Option<usize>,
     #[pyo3(from_py_with = optional_count)] bits: Option<u8>,
-    near: Option<&str>,
+    #[pyo3(from_py_with = optional_moment)] near: Option<String>,
     keep_going: bool,
     long_gaps: bool,
 ) -> PyResult<Recording> {
@@ -164,7 +166,7 @@ pub fn open(
     if let Some(rate) = rate.filter(|rate| !(*rate > 0.0 && rate.is_finite())) {
         return Err(value(format!("rate={rate}: expected times a second, more than 0")));
     }
-    let near = near.map(format::moment).transpose().map_err(Fault::from)?;
+    let near = near.as_deref().map(format::moment).transpose().map_err(Fault::from)?;
     let options =
         Options { encoding, layout, keep_going, long_gaps, raw_layout, rate, inputs, bits, near };
     let inner = py.detach(|| open_kind(&paths, options, kind)).map_err(Fault::from)?;
@@ -274,6 +276,13 @@ impl Recording {
     }
 
     #[getter]
+    fn start_time<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let start = self.start.as_ref();
+        let time = |start| py.import("corrust._results")?.call_method1("astropy_time", (start,));
+        start.map(time).transpose()
+    }
+
+    #[getter]
     fn facts(&self) -> HashMap<&'static str, &str> {
         self.facts.iter().map(|(name, fact)| (*name, &fact[..])).collect()
     }
@@ -345,12 +354,43 @@ impl Recording {
         self.blocks(py, None, 0, None)
     }
 
+    /// Reads samples into memory, labelled with frequency and time.
+    ///
+    /// Parameters
+    /// ----------
+    /// start, stop : int, optional
+    ///     First time sample, and the one after the last; by default all.
+    ///
+    /// Returns
+    /// -------
+    /// xarray.DataArray
+    ///     complex64 (float32 of real raw voltages) with axes ``time``, ``channel``, ``input``, of raw voltages ``time`` and
+    ///     ``input``, in the recording's order; NaN where samples are missing. Coordinates are ``frequency`` in hertz, and
+    ///     ``time``: UTC, or seconds since the first sample where the files have no start, or numbers of samples where they
+    ///     have no rate either. Needs the package xarray.
+    ///
+    /// Raises
+    /// ------
+    /// ValueError
+    ///     For samples of less than a byte, or codes of VDIF.
+    #[pyo3(signature = (start=0, stop=None))]
+    fn to_xarray<'py>(
+        slf: &Bound<'py, Self>,
+        #[pyo3(from_py_with = count)] start: u64,
+        #[pyo3(from_py_with = optional_count)] stop: Option<u64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let results = slf.py().import("corrust._results")?;
+        results.call_method1("recording_to_xarray", (slf, start, stop))
+    }
+
     /// Returns the dumps of its integrations as ``corrust correlate`` writes them, read ahead while the device computes.
     ///
     /// Parameters
     /// ----------
     /// integrate : int, optional
     ///     Time samples of a dump; by default all are one. Those at the end that do not fill a dump are left out.
+    /// keep_partial : bool
+    ///     Keep the last dump although it has fewer time samples, ``Dump.times``, than the others.
     /// device, kernel : str
     ///     As of ``corrust.Correlator``.
     /// gates : array of uint8 or Folding, optional
@@ -364,15 +404,17 @@ impl Recording {
     /// Returns
     /// -------
     /// iterator of Dump
-    ///     Dumps with ``start``, their first time sample, and ``missing``, the number of missing ones.
+    ///     Dumps with ``start``, their first time sample, ``missing``, the number of missing ones, and the recording's
+    ///     ``recording_start``, ``interval`` and ``frequencies``.
     #[pyo3(signature = (
-        integrate=None, *, device="auto", kernel="auto", gates=None, shifts=None, progress=None
+        integrate=None, *, keep_partial=false, device="auto", kernel="auto", gates=None, shifts=None, progress=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn dumps(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = optional_count)] integrate: Option<u64>,
+        keep_partial: bool,
         device: &str,
         kernel: &str,
         gates: Option<&Bound<'_, PyAny>>,
@@ -414,6 +456,9 @@ impl Recording {
         if let Some(times) = integrate {
             inner = inner.integrate(times);
         }
+        if keep_partial {
+            inner = inner.keep_partial();
+        }
         let gated = numbers.is_some() || folding.is_some();
         if let Some(folding) = folding {
             inner = inner.folding(folding);
@@ -436,7 +481,12 @@ impl Recording {
                 }
             }
         });
-        Ok(Dumps { inner: Mutex::new(inner), inputs, gated, raised })
+        let facts = Facts {
+            recording_start: self.start.clone(),
+            interval: self.interval,
+            frequencies: self.frequencies.clone(),
+        };
+        Ok(Dumps { inner: Mutex::new(inner), inputs, gated, facts, raised })
     }
 
     fn __repr__(&self) -> String {

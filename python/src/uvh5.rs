@@ -29,6 +29,8 @@ use crate::{
 ///     Facts of the inputs, channels and times: an array file of JSON, or its content.
 /// phased : bool
 ///     Samples were delayed so that the array's phase centre arrives everywhere at once.
+/// gzip : int, optional
+///     Level of compression, 1 to 9; by default none.
 ///
 /// Raises
 /// ------
@@ -57,13 +59,14 @@ use crate::{
 /// >>> read.visibilities[0, 1, 0, 0]
 /// np.complex128(200+0j)
 #[pyfunction]
-#[pyo3(signature = (path, dumps, array, *, phased=false))]
+#[pyo3(signature = (path, dumps, array, *, phased=false, gzip=None))]
 pub fn write_uvh5(
     py: Python<'_>,
     path: PathBuf,
     dumps: &Bound<'_, PyAny>,
     array: &Bound<'_, PyAny>,
     phased: bool,
+    gzip: Option<u8>,
 ) -> PyResult<()> {
     let description = match array.extract::<PathBuf>() {
         Ok(path) => Description::read(path),
@@ -88,8 +91,11 @@ pub fn write_uvh5(
         let write = || {
             let file = match &mut file {
                 Some(file) => file,
-                none if phased => none.insert(uvh5::Writer::phased(&path, &description, &shape)?),
-                none => none.insert(uvh5::Writer::create(&path, &description, &shape)?),
+                none => {
+                    let options = uvh5::Options { phased, gzip };
+                    let file = uvh5::Writer::with_options(&path, &description, &shape, options)?;
+                    none.insert(file)
+                }
             };
             file.append(&visibilities, &valid, start, times)
         };

@@ -146,7 +146,7 @@ def test_gates_of_a_period(device: str, rng: np.random.Generator) -> None:
     x = rng.integers(-128, 128, (200, 2, 3, 2), np.int8)
     folding = corrust.Folding(4, 1e-3, period=8e-3, dispersion=0.0072, frequencies=[1e15, 1e8])
     numbers = folding.numbers(0, 200)
-    assert (folding.bins, numbers.shape, numbers.dtype) == (4, (2, 200), np.uint8)
+    assert (folding.bins, numbers.shape, numbers.dtype) == (4, (2, 200), np.dtype(np.uint8))
     late = 4.148808e3 * 0.0072 / 100**2 / 1e-3  # times
     time = np.arange(200) + 0.5
     expected = [np.floor((time - delay) / 8 % 1 * 4) for delay in (0.0, late)]

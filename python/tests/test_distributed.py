@@ -103,6 +103,28 @@ def test_any_cut_gives_the_same_bits(
         assert [file.name for file in tmp_path.iterdir()] == ["v.npy"]
 
 
+@pytest.mark.parametrize(("integrate", "tasks"), [(1000, 1), (1000, 16), (3000, 7), (5000, 5)])
+def test_a_partial_dump_is_kept(
+    integrate: int, tasks: int, clients: dict[int, distributed.Client], recording: tuple[Path, Any], tmp_path: Path
+) -> None:
+    path, _ = recording
+    times = len(np.load(path, mmap_mode="r"))
+    done = many.correlate(
+        path,
+        tmp_path / "v.npy",
+        counts=tmp_path / "n.npy",
+        client=clients[2],
+        tasks=tasks,
+        integrate=integrate,
+        keep_partial=True,
+    )
+    assert (done.dumps, done.times, done.left_out) == (-(-times // integrate), times, 0)
+    files = ["-o", tmp_path / "w.npy", "--counts", tmp_path / "m.npy"]
+    command(path, *files, "--integrate", integrate, "--keep-partial", "--device", "cpu")
+    for ours, theirs in [("v.npy", "w.npy"), ("n.npy", "m.npy")]:
+        np.testing.assert_array_equal(np.load(tmp_path / ours), np.load(tmp_path / theirs))
+
+
 def test_frequencies_may_be_zero_and_rates_not() -> None:
     assert [many._FREQUENCY(text) for text in ("0", "0Hz", "0.0GHz", "1.5GHz")] == [0, 0, 0, 1.5e9]
     for quantity, text in ((many._FREQUENCY, "-1Hz"), (many._FREQUENCY, "nan"), (many._HERTZ, "0Hz")):

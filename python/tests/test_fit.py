@@ -65,7 +65,7 @@ def test_uncertainties_from_blocks(rng: np.random.Generator) -> None:
     without = (blocks.sum(axis=0) - blocks) / 19
     found = corrust.fit(tau, g, sigma, without=without, triplet=True, offset=True)
     assert found["uncertainties_from"] == "blocks"
-    ns = [corrust.fit(tau, one, sigma, triplet=True, offset=True)["values"]["n"] for one in without]
+    ns = np.array([corrust.fit(tau, one, sigma, triplet=True, offset=True)["values"]["n"] for one in without])
     expected = np.sqrt(19 / 17 * 19 / 20 * ((ns - np.mean(ns)) ** 2).sum())
     # Fits without a block weight points by the other blocks, not by `sigma`.
     assert found["uncertainties"]["n"] == pytest.approx(expected, rel=2e-2)

@@ -342,10 +342,10 @@ def test_other_plans(rng: np.random.Generator) -> None:
     voltages = rng.integers(0, 256, (256, 2, 2, 64), np.uint8)
     weights = rng.integers(-128, 128, (2, 2, 8, 64, 2), np.int8)
     shifts = np.full((2, 2, 8), 9)
-    expected = corrust.beamform(voltages, weights, shifts, device="cpu")
+    beams = corrust.beamform(voltages, weights, shifts, device="cpu")
     found = corrust.beamform(cupy.asarray(voltages), weights, shifts, on_device=True)
-    np.testing.assert_array_equal(cupy.asnumpy(cupy.from_dlpack(found.samples)), expected.samples)
-    np.testing.assert_array_equal(found.clipped.numpy(), expected.clipped)
+    np.testing.assert_array_equal(cupy.asnumpy(cupy.from_dlpack(found.samples)), beams.samples)
+    np.testing.assert_array_equal(found.clipped.numpy(), beams.clipped)
 
 
 def test_a_call_takes_little_beside_the_work() -> None:

@@ -39,9 +39,22 @@ def test_pulses_and_carriers_are_flagged_and_noise_is_not(rng: np.random.Generat
     np.testing.assert_array_equal(flags, expected)
 
 
+def test_a_plan_makes_sums_again_and_again(device: str, rng: np.random.Generator) -> None:
+    with corrust.Kurtosis(64, "ci4", "cnt", device) as plan:
+        assert (plan.times, plan.encoding, plan.layout) == (64, "ci4", "cnt")
+        for times in (200, 64):
+            x = rng.integers(0, 256, (3, 2, times), np.uint8)
+            sums = plan.sums(x, missing=[(0, 10)])
+            expected = corrust.kurtosis(x, 64, "ci4", "cnt", "cpu", [(0, 10)])
+            np.testing.assert_array_equal(sums, expected)
+            assert sums[..., 0].sum() == 6 * (times - 10)
+
+
 def test_what_cannot_be_judged_is_refused() -> None:
     with pytest.raises(ValueError, match="16 to 65536"):
         corrust.kurtosis(np.zeros((20, 1, 1, 2), np.int8), times=15, device="cpu")
+    with pytest.raises(TypeError, match='expected encoding="ci4"'):
+        corrust.kurtosis(np.zeros((20, 1, 1), np.uint8), device="cpu")
     with pytest.raises(ValueError, match="last axis of 3"):
         corrust.kurtosis_flags(np.zeros((2, 2), np.int64))
     with pytest.raises(TypeError, match="int64"):

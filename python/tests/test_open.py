@@ -14,11 +14,11 @@ from conftest import DEVICES, samples, visibilities
 import corrust
 
 
-def guppi(path: Path, x: Any, missing: int) -> None:
+def guppi(path: Path, x: Any, missing: int, **more: object) -> None:
     """Write GUPPI RAW blocks of ``[time, channel, input, 2]``, two polarisations, with a gap before the last."""
     with path.open("wb") as file:
         for index, block in enumerate(np.split(x, 3)):
-            cards = {
+            cards: dict[str, object] = {
                 "OBSNCHAN": x.shape[1],
                 "NPOL": 4,
                 "NBITS": 8,
@@ -26,6 +26,7 @@ def guppi(path: Path, x: Any, missing: int) -> None:
                 "PKTIDX": index * len(block) + (missing if index == 2 else 0),
                 "PKTSIZE": block[0].size,
                 "TBIN": 1e-6,
+                **more,
             }
             for key, value in cards.items():
                 file.write(f"{key:8}= {value!r:>20}".ljust(80).encode())

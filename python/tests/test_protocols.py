@@ -147,7 +147,8 @@ def test_objects_that_are_no_arrays() -> None:
             return self.capsule
 
     plan = corrust.Correlator(1, 1, device="cpu")
-    for wrong in ([[[1]]], None, 3, "x", object(), np.int8(1), b"abcd"):
+    wrongs: list[Any] = [[[[1]]], None, 3, "x", object(), np.int8(1), b"abcd"]
+    for wrong in wrongs:
         with pytest.raises(TypeError, match="x is .*: expected a NumPy array, or an object with __dlpack__"):
             plan.accumulate(wrong)
     with pytest.raises(TypeError, match="__dlpack__ returned int: expected a capsule"):
@@ -166,7 +167,7 @@ def test_objects_that_are_no_arrays() -> None:
 def test_wrong_types_shapes_and_strides() -> None:
     plan = corrust.Correlator(4, 3, device="cpu")
     good = np.zeros((10, 3, 4, 2), np.int8)
-    for wrong, error, text in [
+    cases: list[tuple[Any, type[Exception], str]] = [
         (good.astype(np.float64), TypeError, r"x of float64: expected int8 \[time\]\[channel\]\[input\]\[2\], ci8"),
         (good.astype(np.uint8), TypeError, "x of uint8"),
         (good.astype(np.complex64)[..., 0], TypeError, "x of complex64"),
@@ -176,7 +177,8 @@ def test_wrong_types_shapes_and_strides() -> None:
         (good[:, :2], ValueError, "2 channels and 4 inputs: expected 3 and 4"),
         (good[::-1], TypeError, r"stride of -24 bytes: expected none below 0, as in numpy.ascontiguousarray\(x\)"),
         (np.zeros((10, 3, 2, 4), np.int8).swapaxes(2, 3), TypeError, "imaginary parts 4 bytes after real ones"),
-    ]:
+    ]
+    for wrong, error, text in cases:
         with pytest.raises(error, match=text):
             plan.accumulate(wrong)
     halves = corrust.Correlator(4, 3, "cf16", device="cpu")

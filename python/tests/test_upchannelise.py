@@ -57,6 +57,21 @@ def test_noise_keeps_its_variance_and_gaps_are_missing(rng: np.random.Generator)
     assert sums.visibilities.shape == (16, 3, 2)
 
 
+def test_a_plan_goes_on_where_the_stream_was_cut(device: str, rng: np.random.Generator) -> None:
+    x = rng.integers(-128, 128, (100, 2, 3, 2), np.int8)
+    whole = corrust.upchannelise(x, 4, output="cf32", device="cpu")
+    with corrust.Upchanneliser(3, 2, 4, output="cf32", device=device) as plan:
+        assert (plan.inputs, plan.channels, plan.factor, plan.taps, plan.output) == (3, 2, 4, 4, "cf32")
+        for _ in range(2):
+            assert plan.upcoming(50) == 12
+            parts = [plan.upchannelise(part) for part in np.split(x, [7, 50])]
+            assert [part.first for part in parts] == [0, 1, 12]
+            np.testing.assert_array_equal(np.concatenate([part.samples for part in parts]), whole.samples)
+            plan.reset()
+    with pytest.raises(ValueError, match="a closed plan"):
+        plan.upchannelise(x)
+
+
 def test_impossible_filter_banks_are_refused() -> None:
     x = np.zeros((64, 1, 1, 2), np.int8)
     with pytest.raises(ValueError, match="power of two, 2 to 512"):

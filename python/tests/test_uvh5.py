@@ -68,6 +68,39 @@ def test_pyuvdata_reads_it(tmp_path: Path, rng: np.random.Generator) -> None:
             np.testing.assert_allclose(data.get_nsamples(ant_1, ant_2, name), [[1.0] * 4, [0.9] * 4])
 
 
+def test_compressed_files_are_smaller_and_the_same(tmp_path: Path, rng: np.random.Generator) -> None:
+    written = list(dumps(rng))
+    for name, gzip in [("plain.uvh5", None), ("packed.uvh5", 4)]:
+        corrust.write_uvh5(tmp_path / name, written, ARRAY, gzip=gzip)
+    plain, packed = tmp_path / "plain.uvh5", tmp_path / "packed.uvh5"
+    assert packed.stat().st_size < plain.stat().st_size / 2
+    np.testing.assert_array_equal(corrust.read_uvh5(packed).visibilities, corrust.read_uvh5(plain).visibilities)
+    with pytest.raises(ValueError, match="gzip of level 10: expected 1 to 9"):
+        corrust.write_uvh5(packed, written, ARRAY, gzip=10)
+    pyuvdata = pytest.importorskip("pyuvdata", reason="needs the package pyuvdata")
+    assert pyuvdata.UVData.from_file(packed) == pyuvdata.UVData.from_file(plain)
+    h5py = pytest.importorskip("h5py", reason="needs the package h5py")
+    with h5py.File(packed) as file:
+        data = file["Data/visdata"]
+        assert (data.compression, data.compression_opts, data.shuffle) == ("gzip", 4, True)
+
+
+def test_a_partial_dump_has_its_own_length(tmp_path: Path, rng: np.random.Generator) -> None:
+    pyuvdata = pytest.importorskip("pyuvdata", reason="needs the package pyuvdata")
+    np.save(tmp_path / "x.npy", rng.integers(-128, 128, (210, 4, 3, 2), np.int8))
+    recording = corrust.open(tmp_path / "x.npy")
+    kept = list(recording.dumps(100, keep_partial=True, device="cpu"))
+    assert [(dump.start, dump.times) for dump in kept] == [(0, 100), (100, 100), (200, 10)]
+    corrust.write_uvh5(tmp_path / "x.uvh5", kept, ARRAY)
+    data = pyuvdata.UVData.from_file(tmp_path / "x.uvh5", check_extra=True, run_check_acceptability=True)
+    np.testing.assert_allclose(data.integration_time, np.repeat([0.1, 0.1, 0.01], 6))
+    assert (data.nsample_array == 1).all()
+    times = (np.unique(data.time_array) - data.time_array.min()) * 86400
+    np.testing.assert_allclose(times, [0, 0.1, 0.155], atol=1e-4)
+    (whole,) = recording.dumps(300, keep_partial=True, device="cpu")
+    np.testing.assert_array_equal(whole.visibilities, sum(dump.visibilities for dump in kept))
+
+
 def test_nothing_is_left_of_a_failure(tmp_path: Path, rng: np.random.Generator) -> None:
     path = tmp_path / "x.uvh5"
 

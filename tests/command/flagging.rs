@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use command::{done, refused};
-use ndarray::{Array3, Array4, ArrayD};
+use ndarray::{Array3, Array4, ArrayD, Axis};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::support::command;
@@ -226,6 +226,67 @@ fn real_channels_have_their_own_limits() {
 }
 
 /// Spectra of raw voltages lack flagged samples: they equal the spectra of all, with zeros there.
+#[test]
+fn a_partial_dump_is_kept_in_every_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    record(&folder.join("x.npy"));
+    let array = r#"{"telescope": "test", "location": {"latitude": -30.7, "longitude": 21.4, "altitude": 1050},
+        "positions": [[0, 0, 0], [29, 0, 0], [0, 40, 0]], "first_channel": 1e8, "channel_width": 5e4,
+        "start": "2026-03-01T00:00:00Z", "sample_time": 0.5}"#;
+    std::fs::write(folder.join("array.json"), array).unwrap();
+    let flags = format!("--device cpu --flag sk --sk-times {BLOCK} --false-alarm 1e-7");
+    let read = |name: &str| -> ArrayD<i64> { ndarray_npy::read_npy(folder.join(name)).unwrap() };
+    let valid = |name: &str| -> ArrayD<u64> { ndarray_npy::read_npy(folder.join(name)).unwrap() };
+    done(folder, &format!("correlate x.npy -o all.npy --counts all-n.npy {flags}"));
+    // Two dumps of 150; one time less, and one more, than a dump holds.
+    for (length, last) in [(150, 150_u64), (299, 1), (301, 300)] {
+        let options = format!("--integrate {length} --keep-partial {flags}");
+        let said = done(folder, &format!("correlate x.npy -o v.npy --counts n.npy {options}"));
+        let short = format!("note: the last dump has {last} time");
+        assert_eq!(said.contains(&short), last < length as u64, "{said}");
+        // All dumps together are one of all times.
+        let (sums, counts) = (read("v.npy"), valid("n.npy"));
+        assert_eq!(sums.shape()[0], TIMES.div_ceil(length));
+        assert_eq!(sums.sum_axis(Axis(0)), read("all.npy").index_axis_move(Axis(0), 0));
+        assert_eq!(counts.sum_axis(Axis(0)), valid("all-n.npy").index_axis_move(Axis(0), 0));
+        assert!(counts.index_axis(Axis(0), sums.shape()[0] - 1).iter().all(|&count| count <= last));
+
+        let gzip = if last == 1 { "--gzip" } else { "" };
+        done(folder, &format!("correlate x.npy -o v.uvh5 --array array.json {gzip} {options}"));
+        let file = corrust::format::uvh5::Reader::open(folder.join("v.uvh5")).unwrap();
+        assert_eq!(file.dumps(), sums.shape()[0]);
+        // Dates are in the middle of the times that a dump has.
+        let middle = |dump: usize, times: u64| (dump * length) as f64 + times as f64 / 2.0;
+        let (end, dates) = (file.dumps() - 1, file.times());
+        let apart = (dates[end] - dates[0]) * 86400.0 / 0.5;
+        let first = middle(0, if end == 0 { last } else { length as u64 });
+        assert!((apart - (middle(end, last) - first)).abs() < 1e-3, "{apart}");
+        for dump in 0..file.dumps() {
+            let rows = file.read(dump).unwrap();
+            // [baseline][channel][polarisation], V(j, i) of ours conjugated.
+            for ((baseline, channel, _), sum) in rows.indexed_iter() {
+                let part = |part| sums[[dump, channel, baseline, part]] as f64;
+                assert_eq!((sum.re, sum.im), (part(0), part(1)), "{length}: {dump} {baseline}");
+            }
+        }
+    }
+}
+
+#[test]
+fn npy_is_not_compressed() {
+    let folder = tempfile::tempdir().unwrap();
+    record(&folder.path().join("x.npy"));
+    let said = refused(folder.path(), "correlate x.npy -o v.npy --gzip=9");
+    assert!(
+        said.contains("v.npy: is not compressed: expected a name that ends in .uvh5"),
+        "{said}"
+    );
+    let said = refused(folder.path(), "correlate x.npy -o v.uvh5 --gzip=10");
+    assert!(said.contains("10 is not in 1..=9"), "{said}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
 #[test]
 fn spectra_go_without_what_is_flagged() {
     let folder = tempfile::tempdir().unwrap();

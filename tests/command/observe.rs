@@ -73,6 +73,7 @@ seconds = 0.001
 [[visibilities]]
 output = "v.npy"
 integrate = 700
+keep-partial = true
 counts = "counts.npy"
 [[visibilities]]
 output = "part.npy"
@@ -115,7 +116,7 @@ times = 100
             done(
                 folder,
                 &format!(
-                    "correlate scan.npy -o v2.npy --integrate 700 --counts counts2.npy {given}"
+                    "correlate scan.npy -o v2.npy --integrate 700 --keep-partial --counts counts2.npy {given}"
                 ),
             );
             done(folder, &format!("correlate scan.npy -o all.npy {given}"));

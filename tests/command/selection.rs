@@ -95,12 +95,24 @@ fn gates_and_shifts_are_what_plain_loops_give() {
         let block = random(encoding, layout);
         record(&folder.join("a.npy"), &block.cut(0, 37));
         record(&folder.join("b.npy"), &block.cut(37, TIMES));
-        for (gated, shifted) in [(true, false), (false, true), (true, true)] {
-            let what = format!("{encoding} {layout}, gates {gated}, shifts {shifted}");
+        for (gated, shifted, length, partial) in [
+            (true, false, DUMP, false),
+            (false, true, DUMP, false),
+            (true, true, DUMP, false),
+            // Partial dumps of 1 time, of all but 1, and of 10.
+            (true, false, 33, true),
+            (false, true, TIMES + 1, true),
+            (true, true, DUMP, true),
+        ] {
+            let what = format!("{encoding} {layout}, gates {gated}, shifts {shifted}, {length}");
             let mut arguments = format!(
-                "correlate a.npy b.npy -o v.npy --counts n.npy --integrate {DUMP} --device cpu \
+                "correlate a.npy b.npy -o v.npy --counts n.npy --integrate {length} --device cpu \
                  --encoding {encoding} --layout {layout}"
             );
+            if partial {
+                arguments += " --keep-partial";
+            }
+            let dumps = if partial { TIMES.div_ceil(length) } else { TIMES / length };
             if gated {
                 arguments += " --gates gates.npy";
             }
@@ -108,7 +120,11 @@ fn gates_and_shifts_are_what_plain_loops_give() {
                 arguments += " --shifts shifts.npy";
             }
             let said = done(folder, &arguments);
-            assert_eq!(said.contains("3 dumps of 3 gates"), gated, "{said}");
+            assert_eq!(said.contains(&format!("{dumps} dumps of 3 gates")), gated, "{said}");
+            assert_eq!(said.contains("do not fill a dump"), !partial, "{said}");
+            let left = TIMES - (dumps - 1) * length;
+            let short = format!("the last dump has {left} time");
+            assert_eq!(said.contains(&short), partial, "{said}");
             assert_eq!(said.contains("belong to no gate and are dropped"), gated, "{said}");
 
             let found: ArrayD<i64> = ndarray_npy::read_npy(folder.join("v.npy")).unwrap();
@@ -116,11 +132,11 @@ fn gates_and_shifts_are_what_plain_loops_give() {
             let gate_axis = if gated { &[GATES][..] } else { &[] };
             let baselines = INPUTS * (INPUTS + 1) / 2;
             let count_axis = if shifted { &[baselines][..] } else { &[] };
-            assert_eq!(found.shape(), [&[3], gate_axis, &[CHANNELS, baselines, 2]].concat());
-            assert_eq!(counts.shape(), [&[3], gate_axis, count_axis].concat());
-            for dump in 0..3 {
+            assert_eq!(found.shape(), [&[dumps], gate_axis, &[CHANNELS, baselines, 2]].concat());
+            assert_eq!(counts.shape(), [&[dumps], gate_axis, count_axis].concat());
+            for dump in 0..dumps {
                 for gate in 0..if gated { GATES } else { 1 } {
-                    let times = (dump * DUMP..(dump + 1) * DUMP)
+                    let times = (dump * length..((dump + 1) * length).min(TIMES))
                         .filter(|&time| !gated || usize::from(gates[time]) == gate);
                     let place = if gated { vec![dump, gate] } else { vec![dump] };
                     compare(

@@ -192,6 +192,42 @@ fn many_rows_come_back_as_they_were() {
     assert_eq!(last[[row, 299, 2]], Complex::new(expected as f64, 1.0 - expected as f64));
 }
 
+const PHASED: uvh5::Options = uvh5::Options { phased: true, gzip: None };
+
+#[test]
+fn compressed_files_hold_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let shape = shape(8, 50);
+    let array = Array::parse(&array(4).to_string()).unwrap();
+    let write = |name: &str, gzip: Option<u8>| {
+        let path = folder.path().join(name);
+        let options = uvh5::Options { gzip, ..uvh5::Options::default() };
+        let mut file = uvh5::Writer::with_options(&path, &array, &shape, options).unwrap();
+        for dump in 0..40 {
+            let valid = ValidCounts::Complete(10 - dump as u64 % 3);
+            file.append(&numbered(&shape, dump), &valid, 10 * dump as u64, 10).unwrap();
+        }
+        file.finish().unwrap();
+        path
+    };
+    let plain = write("plain.uvh5", None);
+    let size = |path: &Path| fs::metadata(path).unwrap().len();
+    for level in [1, 9] {
+        let packed = write("packed.uvh5", Some(level));
+        assert!(4 * size(&packed) < size(&plain), "{} of {} bytes", size(&packed), size(&plain));
+        let [ours, theirs] = [&packed, &plain].map(|path| uvh5::Reader::open(path).unwrap());
+        assert_eq!((ours.dumps(), ours.times()), (40, theirs.times()));
+        for dump in 0..40 {
+            assert_eq!(ours.read(dump).unwrap(), theirs.read(dump).unwrap(), "{dump}");
+        }
+    }
+    for level in [0, 10] {
+        let options = uvh5::Options { gzip: Some(level), ..uvh5::Options::default() };
+        let error = uvh5::Writer::with_options(&plain, &array, &shape, options).unwrap_err();
+        assert_eq!(error.to_string(), format!("gzip of level {level}: expected 1 to 9"));
+    }
+}
+
 #[test]
 fn pyuvdata_phases_a_source_to_zero() {
     let Some(python) = witness::python(&witness::PYUVDATA) else { return };
@@ -235,7 +271,7 @@ fn phased_files_have_pyuvdatas_coordinates() {
     json["phase_center"] = json!({"name": "somewhere", "ra": 123.4, "dec": -48.2});
     let array = Array::parse(&json.to_string()).unwrap();
     let files = [
-        uvh5::Writer::phased(&ours, &array, &shape).unwrap(),
+        uvh5::Writer::with_options(&ours, &array, &shape, PHASED).unwrap(),
         uvh5::Writer::create(&theirs, &array, &shape).unwrap(),
     ];
     for mut file in files {
@@ -342,7 +378,7 @@ fn a_file_that_is_dropped_leaves_nothing() {
     assert!(error.to_string().contains("expected"), "{error}");
     drop(file);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-    let error = uvh5::Writer::phased(&path, &array, &shape).unwrap_err().to_string();
+    let error = uvh5::Writer::with_options(&path, &array, &shape, PHASED).unwrap_err().to_string();
     assert!(error.contains("lacks \"phase_center\": expected them for phased UVH5"), "{error}");
     let error = uvh5::Writer::create("/dev/stdout", &array, &shape).unwrap_err().to_string();
     assert!(error.contains("is a pipe: expected the name of a file"), "{error}");

@@ -249,6 +249,41 @@ fn the_last_complete_dump_is_written_and_uvh5_has_absolute_times() {
 }
 
 #[test]
+fn a_partial_dump_is_written_where_it_is_to_be_kept() {
+    // 416 times: four dumps of 100, and one of the 16 times that are left. A gate has half of 12 times.
+    let gates: Vec<u8> = (0..416).map(|time| u8::from(time % 12 >= 6)).collect();
+    for (live, recorded) in [
+        ("", ""),
+        ("--flag sk --sk-times 64", "--flag sk --sk-times 64"),
+        ("--gate-period 0.24ms --gate-bins 2", "--gates gates.npy"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let mut case = Case::new(26, 30);
+        case.present.fill(true);
+        let arguments = format!(
+            "{STREAM} --sync 2026-03-01 --integrate 100 -o vis.npy --file-dumps 9 --keep-partial {live}"
+        );
+        let service = Service::start(folder, &arguments);
+        send(&case, &service, 0..26);
+        service.wait("corrust_heaps_total{fate=\"placed\"}", 26.0 * 9.0);
+        let said = service.end();
+        assert!(said.contains("5 dumps: 5 written, 0 dropped"), "{live}: {said}");
+        case.write(&folder.join("rec.npy"));
+        ndarray_npy::write_npy(folder.join("gates.npy"), &ndarray::arr1(&gates)).unwrap();
+        let correlate = "correlate rec.npy -o offline.npy --integrate 100 --keep-partial";
+        command::done(folder, &format!("{correlate} {recorded}"));
+        let path = folder.join("vis-20260301T000000.000000Z.npy");
+        let sums: Vec<i64> = numbers(&path);
+        assert_eq!(sums, numbers::<i64>(&folder.join("offline.npy")), "{live}");
+        let counts: Vec<u64> = numbers(&path.with_extension("valid.npy"));
+        let (whole, last) = counts.split_at(counts.len() / 5 * 4);
+        assert!(last.iter().all(|&count| count <= 16) && last.iter().any(|&count| count > 0));
+        assert!(whole.iter().any(|&count| count > 16), "{live}");
+    }
+}
+
+#[test]
 fn metrics_and_page_tell_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let mut case = Case::new(24, 31);

@@ -19,7 +19,7 @@ use crate::formats::Recording;
 /// The dumps of a recording, one after the other: an iterator of [`Integration`]s, which an error ends.
 /// [`next_into`](Self::next_into) takes memory for an integration that is used again.
 ///
-/// Times that do not fill the last integration are left out. The plan forgets the integration that it has
+/// Times that do not fill the last integration are left out, unless [it is kept](Self::keep_partial). The plan forgets the integration that it has
 /// begun; what its delays hold comes first. It is the caller's (`&mut Correlator`) or the iterator's own.
 ///
 /// ```no_run
@@ -113,6 +113,13 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
         self
     }
 
+    /// Keeps the last dump where the recording ends before it has all of its times: [`Integration::times`] are those it has. An
+    /// integration may then be longer than the recording.
+    pub fn keep_partial(mut self) -> Self {
+        self.integrator.set_keep_partial();
+        self
+    }
+
     /// Feeds a gated plan: the gate of each time of the recording, or [`DROP`](corrust_host::correlate::DROP).
     pub fn gates(mut self, numbers: impl Into<Cow<'a, [u8]>>) -> Self {
         self.integrator.set_numbers(numbers.into());
@@ -171,12 +178,11 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
         };
         while !self.integrator.is_over() {
             if !self.go_on(end)? {
-                // All times of a stream of unknown length are a dump, too.
-                let is_all = self.integrator.is_all();
-                if is_all {
+                let is_last = self.integrator.is_last();
+                if is_last {
                     self.integrator.dump_into(to)?;
                 }
-                return Ok(is_all);
+                return Ok(is_last);
             }
         }
         self.integrator.dump_into(to)?;

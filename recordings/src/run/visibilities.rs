@@ -28,7 +28,7 @@ pub struct Integration {
     /// Its first time, counted from the recording's first; [`Recording::interval`](crate::formats::Recording::interval) says
     /// how far times are apart.
     pub start: u64,
-    /// Its times.
+    /// Its times: fewer than the integration's in a last, partial dump that is kept.
     pub times: u64,
     /// Number of missing times; of spectra, of times that some input misses; of bits, of times in words that some
     /// input misses.
@@ -56,6 +56,8 @@ pub(super) struct Integrator<'a, C = Correlator> {
     channels: Range<usize>,
     /// Times of a dump; [`None`]: all.
     integration: Option<u64>,
+    /// Whether a last dump of fewer times is one, too.
+    keep_partial: bool,
     gates: Option<GatesOf<'a>>,
     /// The dump that is begun, and the times that it is to have.
     dump: Integration,
@@ -74,6 +76,7 @@ impl<'a, C: BorrowMut<Correlator>> Integrator<'a, C> {
             correlator,
             channels,
             integration,
+            keep_partial: false,
             gates: None,
             dump: Integration::default(),
             length: u64::MAX,
@@ -86,6 +89,10 @@ impl<'a, C: BorrowMut<Correlator>> Integrator<'a, C> {
 
     pub fn set_integration(&mut self, times: u64) {
         self.integration = Some(times);
+    }
+
+    pub fn set_keep_partial(&mut self) {
+        self.keep_partial = true;
     }
 
     pub fn set_numbers(&mut self, numbers: Cow<'a, [u8]>) {
@@ -104,7 +111,8 @@ impl<'a, C: BorrowMut<Correlator>> Integrator<'a, C> {
     pub fn begin(&mut self, head: &Head) -> Result<u64> {
         let recorded = head.times.unwrap_or(u64::MAX);
         let integration = self.integration.unwrap_or(recorded);
-        if !(1..=recorded).contains(&integration) {
+        let longest = if self.keep_partial { u64::MAX } else { recorded };
+        if !(1..=longest).contains(&integration) {
             return Err(Error::invalid(format!(
                 "an integration of {integration} times: expected 1 to {recorded}, as the recording has \
                  {recorded} times"
@@ -120,14 +128,17 @@ impl<'a, C: BorrowMut<Correlator>> Integrator<'a, C> {
         }
         let encoding = head.shape.encoding;
         let word = encoding.times() as u64;
-        if !integration.is_multiple_of(word) && integration != recorded {
+        if !integration.is_multiple_of(word) && integration < recorded {
             return Err(Error::invalid(format!(
                 "an integration of {integration} times of {encoding}: expected a multiple of {word}, whole \
                  words, or all {recorded}"
             )));
         }
         self.length = integration;
-        self.end = head.times.map_or(u64::MAX, |times| times / integration * integration);
+        self.end = match head.times {
+            Some(times) if !self.keep_partial => times / integration * integration,
+            times => times.unwrap_or(u64::MAX),
+        };
         let correlator = self.correlator.borrow_mut();
         self.delay = (correlator.longest_shift() as u64).next_multiple_of(word);
         self.left = self.delay;
@@ -184,9 +195,10 @@ impl<'a, C: BorrowMut<Correlator>> Integrator<'a, C> {
         self.dump.times == self.length
     }
 
-    /// Whether all times of a stream of unknown length are a dump, too.
-    pub fn is_all(&self) -> bool {
-        self.length == u64::MAX && self.dump.times > 0
+    /// Whether the times since the last dump are one, too, now that the stream has ended: partial dumps are kept, or all times of
+    /// a stream of unknown length are one.
+    pub fn is_last(&self) -> bool {
+        (self.keep_partial || self.length == u64::MAX) && self.dump.times > 0
     }
 
     /// Ends the dump, exchanges it with `to`, whose memory is used again, and begins the next.
@@ -248,7 +260,7 @@ pub struct Visibilities<'a, Tell> {
 
 impl<'a, Tell: FnMut(&Integration) -> Result<()>> Visibilities<'a, Tell> {
     /// Dumps of `integration` times of `channels`, all channels of the plan; `tell` is given each dump. Times that do not
-    /// fill the last one are left out; without an integration all times are one dump.
+    /// fill the last one are left out, unless [it is kept](Self::keep_partial); without an integration all times are one dump.
     pub fn new(
         correlator: Correlator,
         channels: Range<usize>,
@@ -257,6 +269,13 @@ impl<'a, Tell: FnMut(&Integration) -> Result<()>> Visibilities<'a, Tell> {
     ) -> Self {
         let integrator = Integrator::new(correlator, channels, integration);
         Self { integrator, dump: Integration::default(), tell }
+    }
+
+    /// Keeps the last dump where the stream ends before it has all of its times: [`Integration::times`] are those it has.
+    #[must_use]
+    pub fn keep_partial(mut self) -> Self {
+        self.integrator.set_keep_partial();
+        self
     }
 
     /// Feeds a gated plan: the gate of each time of the recording, or [`DROP`].
@@ -300,6 +319,6 @@ impl<Tell: FnMut(&Integration) -> Result<()>> Product for Visibilities<'_, Tell>
     }
 
     fn finish(&mut self) -> Result<()> {
-        if self.integrator.is_all() { self.dump() } else { Ok(()) }
+        if self.integrator.is_last() { self.dump() } else { Ok(()) }
     }
 }

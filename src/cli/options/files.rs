@@ -1,15 +1,15 @@
 //! The files of a recording, as the command line names them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use corrust::{
-    Encoding, Layout, Result,
+    Encoding, Error, Layout, Result,
     correlate::Shape,
     format::{self, Options, Recording, Timestamp},
     samples::RawLayout,
 };
 
-use crate::cli::options::run_files::input;
+use crate::cli::options::run_files::{ending, input};
 use crate::cli::options::units::Hertz;
 use crate::cli::terminal::numbers::count;
 use crate::cli::terminal::say::warn;
@@ -44,6 +44,30 @@ pub struct Files {
 
 /// Ending of the names of UVH5 files.
 pub const UVH5: &str = "uvh5";
+
+/// Compression of UVH5 files.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct Compression {
+    /// Compress UVH5 by gzip, of level 1 to 9; by default 4 [default: not compressed]
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "4",
+          value_parser = clap::value_parser!(u8).range(1..=9), hide_short_help = true)]
+    gzip: Option<u8>,
+}
+
+impl Compression {
+    /// Level of an output's compression, which is to be UVH5 then.
+    pub fn of(self, output: &Path) -> Result<Option<u8>> {
+        match self.gzip {
+            Some(_) if ending(output) != UVH5 => Err(Error::file(
+                output,
+                format!(
+                    "is not compressed: expected a name that ends in .{UVH5}, because of --gzip"
+                ),
+            )),
+            gzip => Ok(gzip),
+        }
+    }
+}
 
 /// Names of the options of [`Tolerance`] and [`RawOptions`].
 pub const TOLERANCE: &[&str] = &["keep-going", "long-gaps"];

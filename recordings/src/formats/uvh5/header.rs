@@ -23,6 +23,8 @@ pub(super) struct Header<'a, W> {
     pub(super) width: W,
     pub(super) dut1: Option<f64>,
     pub(super) center: Option<&'a PhaseCenter>,
+    /// Level of compression.
+    pub(super) gzip: Option<u8>,
 }
 
 impl<W: Fn(usize) -> f64> Header<'_, W> {
@@ -111,28 +113,28 @@ impl<W: Fn(usize) -> f64> Header<'_, W> {
         let row = [channels, polarisations];
         let rows = rows_of_piece(channels * polarisations * Number::<i64>::element_size());
         let visibilities = if integer {
-            column::<Number<i64>>(&data, "visdata", &row, rows)?
+            column::<Number<i64>>(&data, "visdata", &row, (rows, self.gzip))?
         } else {
-            column::<Number<f32>>(&data, "visdata", &row, rows)?
+            column::<Number<f32>>(&data, "visdata", &row, (rows, self.gzip))?
         };
         Ok(Columns {
             visibilities,
-            flags: column::<HBool>(&data, "flags", &row, rows)?,
-            samples: column::<f32>(&data, "nsamples", &row, rows)?,
-            time: column::<f64>(&header, "time_array", &[], COLUMN_ROWS)?,
-            integration: column::<f64>(&header, "integration_time", &[], COLUMN_ROWS)?,
+            flags: column::<HBool>(&data, "flags", &row, (rows, self.gzip))?,
+            samples: column::<f32>(&data, "nsamples", &row, (rows, self.gzip))?,
+            time: column::<f64>(&header, "time_array", &[], (COLUMN_ROWS, None))?,
+            integration: column::<f64>(&header, "integration_time", &[], (COLUMN_ROWS, None))?,
             // Without UT1 readers know it better.
             sidereal_time: match self.dut1 {
-                Some(_) => Some(column::<f64>(&header, "lst_array", &[], COLUMN_ROWS)?),
+                Some(_) => Some(column::<f64>(&header, "lst_array", &[], (COLUMN_ROWS, None))?),
                 None => None,
             },
-            first: column::<i64>(&header, "ant_1_array", &[], COLUMN_ROWS)?,
-            second: column::<i64>(&header, "ant_2_array", &[], COLUMN_ROWS)?,
-            uvw: column::<f64>(&header, "uvw_array", &[3], COLUMN_ROWS)?,
-            center: column::<i64>(&header, "phase_center_id_array", &[], COLUMN_ROWS)?,
-            ra: column::<f64>(&header, "phase_center_app_ra", &[], COLUMN_ROWS)?,
-            dec: column::<f64>(&header, "phase_center_app_dec", &[], COLUMN_ROWS)?,
-            angle: column::<f64>(&header, "phase_center_frame_pa", &[], COLUMN_ROWS)?,
+            first: column::<i64>(&header, "ant_1_array", &[], (COLUMN_ROWS, None))?,
+            second: column::<i64>(&header, "ant_2_array", &[], (COLUMN_ROWS, None))?,
+            uvw: column::<f64>(&header, "uvw_array", &[3], (COLUMN_ROWS, None))?,
+            center: column::<i64>(&header, "phase_center_id_array", &[], (COLUMN_ROWS, None))?,
+            ra: column::<f64>(&header, "phase_center_app_ra", &[], (COLUMN_ROWS, None))?,
+            dec: column::<f64>(&header, "phase_center_app_dec", &[], (COLUMN_ROWS, None))?,
+            angle: column::<f64>(&header, "phase_center_frame_pa", &[], (COLUMN_ROWS, None))?,
         })
     }
 }
@@ -208,18 +210,22 @@ pub(super) const COLUMN_ROWS: usize = 2048;
 /// Most bytes of a chunk in HDF5.
 pub(super) const MOST_BYTES: usize = u32::MAX as usize;
 
-/// A dataset that grows by rows of shape `row`, `rows` of them to a chunk.
+/// A dataset that grows by rows of shape `row`, `rows` of them to a chunk, which may be compressed.
 pub(super) fn column<T: H5Type>(
     group: &H5Group,
     name: &str,
     row: &[usize],
-    rows: usize,
+    (rows, gzip): (usize, Option<u8>),
 ) -> std::result::Result<H5Dataset, Hdf5Error> {
     let shape = [&[0], row].concat();
     let chunk = [&[rows], row].concat();
     let most: Vec<Option<usize>> =
         [None].into_iter().chain(row.iter().copied().map(Some)).collect();
-    group.new_dataset::<T>().shape(shape).chunk(&chunk).max_shape(&most).create(name)
+    let dataset = group.new_dataset::<T>().shape(shape).chunk(&chunk).max_shape(&most);
+    match gzip {
+        None => dataset.create(name),
+        Some(level) => dataset.shuffle_deflate(level.into()).create(name),
+    }
 }
 
 /// Rows of `bytes` bytes that are written at a time.

@@ -11,4 +11,4 @@ pub(crate) mod reader;
 pub(crate) mod writer;
 
 pub use reader::Reader;
-pub use writer::Writer;
+pub use writer::{Options, Writer};

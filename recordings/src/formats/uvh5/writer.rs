@@ -26,6 +26,15 @@ use crate::array::{
 };
 use crate::formats::hdf5::fault;
 
+/// How a file is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Whether samples were delayed so that the array's phase centre arrives everywhere at once.
+    pub phased: bool,
+    /// Level of compression by gzip, 1 to 9, after HDF5's shuffle filter; [`None`]: not compressed.
+    pub gzip: Option<u8>,
+}
+
 /// Writes dumps as they come. The file appears under its final name when it is [finished](Self::finish);
 /// dropped before that, after an error for example, it leaves nothing.
 ///
@@ -128,19 +137,29 @@ impl Writer {
     /// frequencies, start or sample time, or does not match the correlation; [`Error::File`] when `path` is
     /// a pipe; [`Error::Io`] when it cannot be written.
     pub fn create(path: impl AsRef<Path>, array: &Array, shape: &Shape) -> Result<Self> {
-        Self::start(path.as_ref(), array, shape, None)
+        Self::with_options(path, array, shape, Options::default())
     }
 
-    /// Starts a file of visibilities of samples that were delayed so that the array's phase centre arrives
-    /// everywhere at once.
+    /// Starts a file that may be phased, or compressed.
     ///
     /// # Errors
-    /// As for [`create`](Self::create), and when the array lacks a phase centre.
-    pub fn phased(path: impl AsRef<Path>, array: &Array, shape: &Shape) -> Result<Self> {
-        let Some(center) = &array.phase_center else {
-            return Err(array.lacks(&[Field::PhaseCenter], "phased UVH5"));
+    /// As for [`create`](Self::create), and when the array of a phased file lacks a phase centre; [`Error::Invalid`] for another
+    /// level of compression than 1 to 9.
+    pub fn with_options(
+        path: impl AsRef<Path>,
+        array: &Array,
+        shape: &Shape,
+        options: Options,
+    ) -> Result<Self> {
+        if let Some(level) = options.gzip.filter(|level| !(1..=9).contains(level)) {
+            return Err(Error::invalid(format!("gzip of level {level}: expected 1 to 9")));
+        }
+        let center = match (options.phased, &array.phase_center) {
+            (false, _) => None,
+            (true, Some(center)) => Some(center),
+            (true, None) => return Err(array.lacks(&[Field::PhaseCenter], "phased UVH5")),
         };
-        Self::start(path.as_ref(), array, shape, Some(center))
+        Self::start(path.as_ref(), array, shape, (center, options.gzip))
     }
 
     /// Checks that dumps `seconds` apart have different times in a file: Julian dates in f64 are 40.2 us apart.
@@ -165,7 +184,7 @@ impl Writer {
         path: &Path,
         array: &Array,
         shape: &Shape,
-        center: Option<&PhaseCenter>,
+        (center, gzip): (Option<&PhaseCenter>, Option<u8>),
     ) -> Result<Self> {
         let Array {
             telescope: Some(telescope),
@@ -234,6 +253,7 @@ impl Writer {
             },
             dut1: array.dut1,
             center,
+            gzip,
         };
         let columns = header
             .write(unfinished.hdf5(), &site, &products, integer)

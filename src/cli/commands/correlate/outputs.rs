@@ -22,6 +22,8 @@ pub struct Names<'a> {
     /// Facts of the array, for UVH5.
     pub array: Option<&'a Array>,
     pub counts: Option<&'a Path>,
+    /// Level of UVH5's compression.
+    pub gzip: Option<u8>,
     /// Times from one dump to the next, where there are several.
     pub spacing: Option<u64>,
     /// Correction of sums to coefficients, if coefficients are written.
@@ -69,8 +71,9 @@ impl Outputs {
                     uvh5::Writer::told_apart(names.output, times as f64 * interval)?;
                 }
                 let phased = phased && array.phase_center.is_some();
-                let create = if phased { uvh5::Writer::phased } else { uvh5::Writer::create };
-                Output::Uvh5(Box::new(create(names.output, array, shape)?))
+                let options = uvh5::Options { phased, gzip: names.gzip };
+                let file = uvh5::Writer::with_options(names.output, array, shape, options)?;
+                Output::Uvh5(Box::new(file))
             }
             None => {
                 let entry = [&gate_axis[..], &[shape.channels, baselines, 2]].concat();

@@ -29,7 +29,7 @@ use crate::cli::input::unit::Unit;
 use crate::cli::input::{Input, completed};
 use crate::cli::options::device::DeviceOptions;
 use crate::cli::options::engine::{LEVELS, warn_of_clipped};
-use crate::cli::options::files::UVH5;
+use crate::cli::options::files::{Compression, UVH5};
 use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::run_files::{ending, output};
 use crate::cli::options::selection::{Gates, Selection, Timing};
@@ -70,12 +70,17 @@ pub struct VisibilityOptions {
     pub output: PathBuf,
     /// Time samples in a dump, as 4096 [default: the whole recording is one dump]
     ///
-    /// Time samples at the end that do not fill a dump are left out, and their number is reported.
+    /// Time samples at the end that do not fill a dump are left out, and their number is reported; --keep-partial makes a dump
+    /// of them.
     #[arg(long, value_name = "T", conflicts_with = "seconds")]
     integrate: Option<NonZeroU64>,
     /// Seconds in a dump, rounded to a whole number of time samples, as 0.5
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<f64>,
+    /// Keep a last dump that has fewer time samples than the others, whose number is reported and in --counts; in UVH5 its
+    /// integration_time and time_array are those of its samples
+    #[arg(long)]
+    keep_partial: bool,
     /// NumPy file to write the number of valid time samples of each dump to, uint64 [dump]; of each baseline (in the
     /// first channel), [dump][baseline], with --channelise and for bits
     #[arg(long, value_name = "COUNTS.npy", value_parser = output(), hide_short_help = true)]
@@ -90,6 +95,8 @@ pub struct VisibilityOptions {
     /// deviations, of voltages that were no integers. Without either, the optimal step is assumed.
     #[arg(long, value_name = "STEP", num_args = 0..=1, require_equals = true, hide_short_help = true)]
     van_vleck: Option<Option<f64>>,
+    #[command(flatten)]
+    compression: Compression,
     #[command(flatten)]
     pub selection: Selection,
 }
@@ -117,6 +124,7 @@ pub struct Made {
     /// Shape of the samples that are correlated, and times of a dump.
     shape: Shape,
     integration: u64,
+    keep_partial: bool,
     /// Part of the stream's channels.
     part: f64,
     gates: Option<usize>,
@@ -132,7 +140,7 @@ impl Made {
         let (outputs, totals) = self.files.take();
         outputs.finish()?;
         // Of some channels as many as of all, on average.
-        totals.warn(recorded, self.integration, self.part * flagged);
+        totals.warn(recorded, self.integration, self.part * flagged, self.keep_partial);
         Ok(totals)
     }
 }
@@ -190,10 +198,16 @@ impl VisibilityOptions {
                 (times, format!("--seconds {seconds}, {}", unit.count(times)))
             }
         };
-        if times > place.recorded {
+        if times > place.recorded && !self.keep_partial {
             return Err(too_long(&said, place));
         }
         Ok(times)
+    }
+
+    /// Dumps that `recorded` times make, of `integration` each.
+    fn dumps(&self, recorded: u64, integration: u64) -> u64 {
+        let whole = recorded / integration;
+        if self.keep_partial { recorded.div_ceil(integration) } else { whole }
     }
 
     /// Gates of the channels to correlate; a stream has gates of a period, or numbers that repeat.
@@ -224,7 +238,7 @@ impl VisibilityOptions {
     /// Bytes that are written and operations that are done for `recorded` times.
     pub fn load(&self, place: &ProductInput<'_>, recorded: u64) -> Result<(f64, f64)> {
         let channels = self.channels(&place.shape)?.len();
-        let dumps = recorded / self.times(place)?.min(recorded);
+        let dumps = self.dumps(recorded, self.times(place)?.min(recorded));
         let operations = useful_operations(place.shape.inputs, channels, recorded);
         Ok((dumps as f64 * self.dump_bytes(place)?, operations))
     }
@@ -246,7 +260,8 @@ impl VisibilityOptions {
             output: &self.output,
             array: array.as_ref(),
             counts: self.counts.as_deref(),
-            spacing: (place.recorded / integration.max(1) > 1).then_some(integration),
+            gzip: self.compression.of(&self.output)?,
+            spacing: (self.dumps(place.recorded, integration.max(1)) > 1).then_some(integration),
             van_vleck: self.van_vleck(place)?,
         };
         let gates = self.gates(&channels, place)?;
@@ -294,7 +309,17 @@ impl VisibilityOptions {
         let device = correlator.device_name().to_owned();
         let kernel = correlator.kernel();
         let part = shape.channels as f64 / place.shape.channels as f64;
-        let made = Made { files, shape, integration, part, gates: gate_count, device, kernel };
+        let keep_partial = self.keep_partial;
+        let made = Made {
+            files,
+            shape,
+            integration,
+            keep_partial,
+            part,
+            gates: gate_count,
+            device,
+            kernel,
+        };
         let tell = move |dump: &Integration| {
             theirs.with(|(outputs, totals)| {
                 outputs.append(dump)?;
@@ -303,6 +328,7 @@ impl VisibilityOptions {
             })
         };
         let product = Visibilities::new(correlator, channels, Some(integration), tell);
+        let product = if keep_partial { product.keep_partial() } else { product };
         let product = match gates {
             None => product,
             Some(Gates::Numbers { numbers, .. }) => product.gates(numbers),
@@ -407,8 +433,10 @@ pub fn correlate(
     let device = made.device.clone();
 
     let start = Instant::now();
-    let dumps = recorded / integration;
-    let times = if recorded == u64::MAX { recorded } else { dumps * integration };
+    let times = match recorded {
+        u64::MAX => recorded,
+        _ => recorded.min(options.dumps(recorded, integration).saturating_mul(integration)),
+    };
     let bar = Progress::new("correlating", &shape, times);
     let at_once = flagging.flag.map(|_| block_times(whole.bytes_per_time()));
     let (source, judged) = input.source(flagging, &devices.device, &gpus, at_once)?;
@@ -433,7 +461,7 @@ pub fn correlate(
         let summary = json!({
             "output": output, "inputs": shape.inputs, "channels": shape.channels,
             "encoding": shape.encoding.name(), "times": totals.times, "times_recorded": recorded,
-            "times_per_dump": integration, "seconds_per_time": interval, "dumps": totals.dumps,
+            "times_per_dump": integration, "times_of_last_dump": totals.last, "seconds_per_time": interval, "dumps": totals.dumps,
             "gates": gates, "missing": missing, "flagged": flagged, "seconds": seconds,
             "samples_per_second": rate, "operations_per_second": operations, "device": device,
             "kernel": kernel.name(),

@@ -8,7 +8,7 @@ use corrust::{
 use crate::cli::input::unit::Unit;
 use crate::cli::terminal::missing::{BEFORE, FLAGGED, LOST, LOST_OR_BEYOND, fractions};
 use crate::cli::terminal::numbers::{count, digits};
-use crate::cli::terminal::say::warn;
+use crate::cli::terminal::say::{note, warn};
 
 /// Totals of all dumps.
 #[derive(Default)]
@@ -24,6 +24,8 @@ pub struct Totals {
     pub delayed: bool,
     pub dumps: u64,
     pub times: u64,
+    /// Times of the last dump.
+    pub last: u64,
     /// Samples of inputs that are valid.
     pub valid: f64,
     pub kept: u64,
@@ -36,6 +38,7 @@ impl Totals {
     pub fn add(&mut self, integration: &Integration) {
         self.dumps += 1;
         self.times += integration.times;
+        self.last = integration.times;
         self.kept += integration.kept;
         self.skipped += integration.skipped;
         self.fed += integration.gates.iter().map(|dump| dump.times).sum::<u64>();
@@ -58,15 +61,18 @@ impl Totals {
     }
 
     /// Says which times of the recording are not in the dumps, and which samples of those are missing, `flagged` of them as
-    /// they are no noise.
-    pub fn warn(&self, recorded: u64, integration: u64, flagged: f64) {
-        let Self { unit, times, kept, .. } = *self;
+    /// they are no noise; and how long a last dump is that is kept although it is shorter than the others.
+    pub fn warn(&self, recorded: u64, integration: u64, flagged: f64, keep_partial: bool) {
+        let Self { unit, times, kept, last, .. } = *self;
         let all = unit.several();
         if recorded > times && recorded < u64::MAX {
             warn(format_args!(
                 "the last {} of {recorded} {all} do not fill a dump of {integration} and are left out",
                 recorded - times
             ));
+        }
+        if keep_partial && self.dumps > 0 && last < integration {
+            note(format_args!("the last dump has {} of {integration}", unit.count(last)));
         }
         let samples = self.samples();
         let missing = self.missing();

@@ -13,6 +13,7 @@ use crate::cli::{
     options::{
         device::DeviceOptions,
         engine::Engine,
+        files::Compression,
         flagging::Flagging,
         listening::Listening,
         run_files::{input, output},
@@ -37,7 +38,7 @@ use crate::cli::{
 /// count rates and losses are on the page, and in files at multiples of --seconds.
 ///
 /// Metrics for Prometheus are at /metrics of --http, a page with spectra, visibilities and losses at /. SIGINT and
-/// SIGTERM end it: the last complete dump is written.
+/// SIGTERM end it: the last complete dump is written; with --keep-partial one that is incomplete, too.
 #[derive(Debug, clap::Args)]
 #[command(
     after_long_help = EXAMPLES,
@@ -69,10 +70,15 @@ pub struct Args {
     /// [default: 1]
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<f64>,
+    /// Write the last dump although the stream ended within it; its samples that never came are missing
+    #[arg(long, conflicts_with = "counts")]
+    pub keep_partial: bool,
     /// Write correlation coefficients, -1 to 1, in place of sums: of b1 and b2 made of Gaussian noise, for a step in standard
     /// deviations, by default the optimal one
     #[arg(long, value_name = "STEP", num_args = 0..=1, require_equals = true, conflicts_with = "counts")]
     pub van_vleck: Option<Option<f64>>,
+    #[command(flatten)]
+    pub compression: Compression,
     #[command(flatten)]
     pub selection: Selection,
     #[command(flatten)]

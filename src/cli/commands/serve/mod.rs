@@ -86,7 +86,10 @@ impl Args {
     pub fn run(self) -> Result<()> {
         if self.output.is_none() {
             given::refuse(&["van-vleck"], "no files are written, expected --output")?;
-            given::warn_unused(&["file-dumps"], "no files are written, expected --output");
+            given::warn_unused(
+                &["file-dumps", "keep-partial", "gzip"],
+                "no files are written, expected --output",
+            );
         }
         self.check_output()?;
         if let Some(sensors) = self.counts.counts {
@@ -283,6 +286,7 @@ impl Args {
         let files = files.map(|files| if served.phased { files.phased() } else { files });
         let integrator = Integrator::after(before, correlator, channels, integration)?;
         let integrator = gates.into_iter().fold(integrator, Integrator::gated);
+        let integrator = if self.keep_partial { integrator.keep_partial() } else { integrator };
         let (listening, expected) = (addresses(&sockets)?, served.expected);
         let incoming = receive(sockets)?;
         let drain = self.drain;
@@ -325,6 +329,7 @@ impl Args {
     /// Checks, before anything else is done, that files can be written where they are to be.
     fn check_output(&self) -> Result<()> {
         let Some(output) = &self.output else { return Ok(()) };
+        self.compression.of(output)?;
         let folder = format::folder(output);
         fs::create_dir_all(folder).map_err(Error::io(folder, "create"))?;
         PartialFile::create(output).map(drop)
@@ -342,6 +347,7 @@ impl Args {
         let About { shape, first_channel, clock, .. } = *about;
         let files = self.output.as_ref().map(|output| {
             let files = Files::new(output, shape, first_channel, clock, array, self.file_dumps)?;
+            let files = self.compression.of(output)?.into_iter().fold(files, Files::compressed);
             Ok(van_vleck.into_iter().fold(files, Files::coefficients))
         });
         let files: Option<Files> = files.transpose()?;
