@@ -91,7 +91,7 @@ pub mod delays {
     pub use corrust_host::channelise::DelayModel;
     #[cfg(feature = "recordings")]
     #[doc(inline)]
-    pub use corrust_recordings::array::{EarthOrientation, Geometric, Piece, Polynomials};
+    pub use corrust_recordings::array::{EarthOrientation, Geometric, Polynomial, Polynomials};
 }
 
 /// Devices, and the tables by which kernels are chosen there.

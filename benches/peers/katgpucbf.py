@@ -1,6 +1,6 @@
 """MeerKAT's X-engine, katgpucbf: its form of the Tensor-Core Correlator, which adds to 64-bit sums.
 
-Times are those of `correlate`; `reduce`, which a dump calls once, is not in them.
+Times are as in `correlate`; `reduce`, which a dump calls once, is not in them.
 """
 
 import cupy as cp

@@ -13,7 +13,7 @@ use corrust_host::{
 };
 
 use crate::{
-    case::{Bound, Case, Clock, Place, Subject, Work, kernels},
+    case::{BenchDevice, Bound, Case, Clock, Subject, Work, kernels},
     data::{Ring, SampleMemory, locked},
 };
 
@@ -42,7 +42,7 @@ impl Default for Options {
 }
 
 /// The cases of some options.
-pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
+pub fn cases(options: &Options, place: &BenchDevice) -> Vec<Box<dyn Case>> {
     let counts = if place.gpu.is_some() { 1 << 30 } else { 1 << 25 };
     let mut cases: Vec<Box<dyn Case>> = Vec::new();
     for &sensors in &options.sensors {
@@ -59,7 +59,7 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
 }
 
 /// Blocks of `instants` instants by packets and by tensor cores.
-pub(crate) fn candidates(instants: usize, place: &Place) -> Box<dyn Case> {
+pub(crate) fn candidates(instants: usize, place: &BenchDevice) -> Box<dyn Case> {
     let sensors = if place.simulated() { 2 } else { 1024 };
     let mut case = Counts { sensors, instants, kernels: Vec::new() };
     // Blocks of some do not fit smaller GPUs.
@@ -91,7 +91,7 @@ impl Case for Counts {
         ["sensors", "instants", "groups", "lags"].into_iter().zip(sizes).collect()
     }
 
-    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+    fn subjects(&self, place: &BenchDevice) -> Result<Vec<Subject>> {
         let builder = |kernel| {
             let builder = self.builder().kernel(kernel);
             match &place.gpu {

@@ -15,7 +15,7 @@ use corrust_host::{
 };
 
 use crate::{
-    case::{Bound, Case, Clock, Place, Subject, Work, kernels},
+    case::{BenchDevice, Bound, Case, Clock, Subject, Work, kernels},
     data::{Ring, locked, random_bytes},
 };
 
@@ -45,7 +45,7 @@ impl Default for Options {
 }
 
 /// The cases of some options.
-pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
+pub fn cases(options: &Options, place: &BenchDevice) -> Vec<Box<dyn Case>> {
     let usual = if place.gpu.is_some() { 32768 } else { 256 };
     let times = options.times.unwrap_or(usual);
     let case = |&(dishes, beams): &(usize, usize)| {
@@ -107,7 +107,7 @@ impl Tile {
 }
 
 /// A tile's beams, and its dishes `passes` times, by that tile.
-pub(crate) fn candidate(tile: &Tile, passes: usize, place: &Place) -> Box<dyn Case> {
+pub(crate) fn candidate(tile: &Tile, passes: usize, place: &BenchDevice) -> Box<dyn Case> {
     // 2^20 times of a tile.
     let (streams, times) = match place.simulated() {
         true => ((1, 1), 64),
@@ -147,7 +147,7 @@ impl Case for Size {
         ["D", "B", "F", "P", "T"].into_iter().zip(sizes.map(|size| size as u64)).collect()
     }
 
-    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+    fn subjects(&self, place: &BenchDevice) -> Result<Vec<Subject>> {
         let builder = |kernel| {
             let builder = self.builder().kernel(kernel);
             match &place.gpu {

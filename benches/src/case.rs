@@ -8,7 +8,7 @@ use crate::{data::random_bytes, model::Model};
 
 /// Device of subjects: a GPU, or the CPU without one.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct BenchDevice {
     /// The GPU.
     pub gpu: Option<Arc<dyn Gpu>>,
     /// Name of its kernels, if they are not this build's.
@@ -17,7 +17,7 @@ pub struct Place {
     pub model: Option<Arc<Model>>,
 }
 
-impl Place {
+impl BenchDevice {
     /// A GPU that is not there: times are predicted.
     pub fn of_model(model: Arc<Model>) -> Self {
         Self { gpu: Some(model.clone()), build: None, model: Some(model) }
@@ -62,7 +62,7 @@ pub trait Case {
     }
 
     /// Subjects of this case at `place`, ready to run.
-    fn subjects(&self, place: &Place) -> Result<Vec<Subject>>;
+    fn subjects(&self, place: &BenchDevice) -> Result<Vec<Subject>>;
 }
 
 /// Clock of a subject's time.

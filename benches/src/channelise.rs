@@ -15,7 +15,7 @@ use corrust_host::{
 };
 
 use crate::{
-    case::{Bound, Case, Clock, Place, Subject, Work, kernels},
+    case::{BenchDevice, Bound, Case, Clock, Subject, Work, kernels},
     data::{Ring, locked},
     fx::{self, Fx},
     size::Size,
@@ -55,7 +55,7 @@ impl Default for Options {
 }
 
 /// The cases of some options.
-pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
+pub fn cases(options: &Options, place: &BenchDevice) -> Vec<Box<dyn Case>> {
     let usual = if place.gpu.is_some() { 1 << 30 } else { 1 << 22 };
     let samples = options.samples.unwrap_or(usual);
     let mut cases: Vec<Box<dyn Case>> = Vec::new();
@@ -98,7 +98,7 @@ impl Case for Size {
         self.encoding.to_string()
     }
 
-    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+    fn subjects(&self, place: &BenchDevice) -> Result<Vec<Subject>> {
         let build = |kernel| {
             let builder = self.builder().kernel(kernel);
             match &place.gpu {
@@ -169,7 +169,7 @@ impl Size {
     /// Samples to visibilities: from where the device has them, and from page-locked memory to a GPU.
     fn fx(
         &self,
-        place: &Place,
+        place: &BenchDevice,
         useful_operations: f64,
         memory: Option<Rc<(Ring, Ring)>>,
         bytes: &Rc<Vec<u8>>,

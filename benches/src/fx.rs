@@ -11,7 +11,7 @@ use corrust_host::{
 };
 
 use crate::{
-    case::{Place, Work},
+    case::{BenchDevice, Work},
     data::Ring,
     size::{CHECKED, Size},
 };
@@ -48,7 +48,7 @@ pub(crate) struct Fx {
 impl Fx {
     pub(crate) fn new(
         size: &Size,
-        place: &Place,
+        place: &BenchDevice,
         source: FxMemory,
         expected: &Rc<Visibilities>,
         whole: &Whole,

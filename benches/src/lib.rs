@@ -30,7 +30,7 @@ mod fx;
 mod measure;
 mod record;
 
-pub use case::{Bound, Case, Clock, Place, Subject, Work, kernels};
+pub use case::{BenchDevice, Bound, Case, Clock, Subject, Work, kernels};
 pub use data::{Ring, gaussian, locked, random_bytes, random_halves};
 pub use energy::Meter;
 pub use limits::Limits;
@@ -38,7 +38,7 @@ pub use measure::{Settings, measure};
 pub use record::{Change, Facts, Record, Row, Share, Sustained, Times, built_from, changes};
 
 /// The cases of all systems, in their usual sizes.
-pub fn cases(place: &Place) -> Vec<Box<dyn Case>> {
+pub fn cases(place: &BenchDevice) -> Vec<Box<dyn Case>> {
     let correlate =
         correlate::Options { compare_at: Some(vec![256, 2048]), ..correlate::Options::default() };
     let all = [

@@ -20,7 +20,7 @@ use half::f16;
 use rayon::prelude::*;
 
 use crate::{
-    case::{Bound, Case, Clock, Place, Subject, Work},
+    case::{BenchDevice, Bound, Case, Clock, Subject, Work},
     data::{random_bytes, random_halves},
     record::{Row, Share},
 };
@@ -60,7 +60,7 @@ impl Limits {
 }
 
 /// Every limit that a GPU may have; none without a GPU.
-pub fn cases(place: &Place) -> Vec<Box<dyn Case>> {
+pub fn cases(place: &BenchDevice) -> Vec<Box<dyn Case>> {
     let Some(gpu) = &place.gpu else { return Vec::new() };
     let ceilings = CEILINGS
         .iter()
@@ -134,7 +134,7 @@ impl Case for Instruction {
         BTreeMap::new()
     }
 
-    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+    fn subjects(&self, place: &BenchDevice) -> Result<Vec<Subject>> {
         let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
         let entry = &self.ceiling.kernel.entry;
         let blocks = gpu.facts().multiprocessors * entry.min_blocks;
@@ -415,7 +415,7 @@ impl Case for Direction {
         BTreeMap::new()
     }
 
-    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+    fn subjects(&self, place: &BenchDevice) -> Result<Vec<Subject>> {
         let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
         let bytes = match self {
             _ if place.simulated() => (1 << 16) + 16,

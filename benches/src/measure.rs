@@ -11,7 +11,7 @@ use corrust_host::{
 };
 
 use crate::{
-    case::{Case, Clock, Place, Subject},
+    case::{BenchDevice, Case, Clock, Subject},
     energy::{Meter, Reading},
     limits::Limits,
     model::Model,
@@ -41,7 +41,7 @@ pub struct Settings<'a> {
 
 /// A subject with the place it runs at.
 struct Entrant<'a> {
-    place: &'a Place,
+    place: &'a BenchDevice,
     subject: Subject,
     /// Runs timed together.
     together: usize,
@@ -52,7 +52,11 @@ struct Entrant<'a> {
 ///
 /// # Errors
 /// [`Error::Device`] when an answer is wrong; the device's own.
-pub fn measure(case: &dyn Case, places: &[Place], settings: &Settings<'_>) -> Result<Vec<Row>> {
+pub fn measure(
+    case: &dyn Case,
+    places: &[BenchDevice],
+    settings: &Settings<'_>,
+) -> Result<Vec<Row>> {
     if places.iter().any(|place| place.model.is_some()) {
         let predicted = places.iter().map(|place| match &place.model {
             Some(model) => predict(case, place, model),
@@ -110,7 +114,7 @@ pub fn measure(case: &dyn Case, places: &[Place], settings: &Settings<'_>) -> Re
 }
 
 /// Predicts all subjects of a case that a GPU's events would measure; subjects that the chip does not run are left out.
-fn predict(case: &dyn Case, place: &Place, model: &Model) -> Result<Vec<Row>> {
+fn predict(case: &dyn Case, place: &BenchDevice, model: &Model) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let subjects = case.subjects(place)?.into_iter();
     for mut subject in subjects.filter(|subject| subject.clock == Clock::Device) {

@@ -22,7 +22,7 @@ use ptx_model::{CHIPS, Chip, Code, Estimate, Sampled, Tickets, code, estimate, s
 use ptx_sim::{Launch, Memory, Module};
 
 use crate::{
-    case::Place,
+    case::BenchDevice,
     channelise, correlate,
     limits::{self, Limits},
     measure::{Settings, measure},
@@ -175,7 +175,7 @@ impl Model {
         inputs: usize,
         channelise: bool,
     ) -> Result<Record> {
-        let place = Place::of_model(self.clone());
+        let place = BenchDevice::of_model(self.clone());
         let options = correlate::Options {
             encodings: vec![encoding],
             inputs: vec![inputs],

@@ -11,7 +11,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    case::{Case, Clock, Place, Subject},
+    case::{BenchDevice, Case, Clock, Subject},
     energy::{Meter, Reading},
 };
 
@@ -59,7 +59,7 @@ pub struct Facts {
 
 impl Facts {
     /// Facts of this program at `place`, now.
-    pub fn new(place: &Place, meter: Option<&Meter>) -> Self {
+    pub fn new(place: &BenchDevice, meter: Option<&Meter>) -> Self {
         let gpu = place.gpu.as_ref().map(|gpu| gpu.facts());
         let setup = meter.map(Meter::setup).unwrap_or_default();
         let cpu = cpu_name();
@@ -310,7 +310,7 @@ impl Row {
     /// A row of a subject's times.
     pub(crate) fn new(
         case: &dyn Case,
-        place: &Place,
+        place: &BenchDevice,
         subject: &Subject,
         seconds: Times,
         sustained: Option<Sustained>,

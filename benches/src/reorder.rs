@@ -21,7 +21,7 @@ use num_complex::Complex;
 use rayon::prelude::*;
 
 use crate::{
-    case::{Bound, Case, Clock, Place, Subject, Work},
+    case::{BenchDevice, Bound, Case, Clock, Subject, Work},
     data::{Ring, random_bytes},
 };
 
@@ -52,7 +52,7 @@ impl Default for Options {
 }
 
 /// The cases of some options; none without a GPU, as the CPU reads samples where they lie.
-pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
+pub fn cases(options: &Options, place: &BenchDevice) -> Vec<Box<dyn Case>> {
     let mut cases: Vec<Box<dyn Case>> = Vec::new();
     if place.gpu.is_none() {
         return cases;
@@ -147,7 +147,7 @@ impl Case for CornerTurn {
         self.encoding.to_string()
     }
 
-    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+    fn subjects(&self, place: &BenchDevice) -> Result<Vec<Subject>> {
         let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
         let Self { encoding, form, layout, inputs, channels, times } = *self;
         let rows = inputs * channels;
@@ -247,7 +247,7 @@ impl Case for Padding {
         BTreeMap::from([("rows", self.rows as u64), ("D", self.row_bytes as u64)])
     }
 
-    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+    fn subjects(&self, place: &BenchDevice) -> Result<Vec<Subject>> {
         let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
         let Self { rows, row_bytes } = *self;
         let pitch = row_bytes.next_multiple_of(16);
@@ -340,7 +340,7 @@ impl Case for Delays {
         Encoding::Ci4.to_string()
     }
 
-    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+    fn subjects(&self, place: &BenchDevice) -> Result<Vec<Subject>> {
         let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
         let Self { layout, inputs, channels, times, largest } = *self;
         let samples = place.random_bytes(inputs * channels * times);
@@ -423,7 +423,7 @@ impl Case for PlaneTurn {
         Encoding::Ci4.to_string()
     }
 
-    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+    fn subjects(&self, place: &BenchDevice) -> Result<Vec<Subject>> {
         let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
         let Self { bits, layout, inputs, channels, times } = *self;
         let mut values = place.random_bytes(channels * inputs * times);
@@ -496,7 +496,7 @@ impl Case for Moments {
         self.encoding.to_string()
     }
 
-    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+    fn subjects(&self, place: &BenchDevice) -> Result<Vec<Subject>> {
         let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
         let Self { encoding, layout, inputs, channels, times } = *self;
         let bytes = place.random_bytes(channels * inputs * times * encoding.bytes());
@@ -556,7 +556,7 @@ impl Case for Quantising {
         BTreeMap::from([("bits", self.bits.into()), ("samples", self.count as u64)])
     }
 
-    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+    fn subjects(&self, place: &BenchDevice) -> Result<Vec<Subject>> {
         let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
         const NOISE: f32 = 64.0;
         let quantiser = Quantiser::optimal(self.bits)?;

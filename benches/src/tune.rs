@@ -11,7 +11,7 @@ use corrust_host::{
 use crate::{
     autocorrelate,
     beamform::{self, Tile},
-    case::{Case, Place},
+    case::{BenchDevice, Case},
     correlate,
     record::{Facts, Row},
 };
@@ -33,7 +33,7 @@ const WORTH: f64 = 1.02;
 ///
 /// # Errors
 /// [`Error::Invalid`] where there is none.
-pub fn cases(place: &Place) -> Result<Vec<Box<dyn Case>>> {
+pub fn cases(place: &BenchDevice) -> Result<Vec<Box<dyn Case>>> {
     let facts = facts(place)?;
     let (inputs, instants) = match place.simulated() {
         true => (&SIMULATED_INPUTS[..], &SIMULATED_INSTANTS[..]),
@@ -50,7 +50,7 @@ pub fn cases(place: &Place) -> Result<Vec<Box<dyn Case>>> {
     Ok(cases)
 }
 
-fn facts(place: &Place) -> Result<&device::Facts> {
+fn facts(place: &BenchDevice) -> Result<&device::Facts> {
     let gpu = place.gpu.as_ref();
     gpu.map(|gpu| gpu.facts()).ok_or_else(|| Error::invalid("--tune: found a CPU, expected a GPU"))
 }
@@ -59,7 +59,7 @@ fn facts(place: &Place) -> Result<&device::Facts> {
 ///
 /// # Errors
 /// [`Error::Invalid`] where there is no GPU.
-pub fn table(place: &Place, machine: &Facts, rows: &[Row]) -> Result<Tuning> {
+pub fn table(place: &BenchDevice, machine: &Facts, rows: &[Row]) -> Result<Tuning> {
     let facts = facts(place)?;
     let known = Tuning::nearest(facts);
     let mut table = Tuning {

@@ -12,11 +12,11 @@ use sha2::{Digest, Sha256};
 use crate::{Result, abi::ENTRIES};
 
 /// Sources of every kernel, by its name.
-pub type Sources = BTreeMap<&'static str, Source>;
+pub type Sources = BTreeMap<&'static str, KernelSources>;
 
 /// Sources of a kernel.
 #[derive(Clone)]
-pub struct Source {
+pub struct KernelSources {
     /// Hash of the tokens of the files that declare the kernel, that define it, and that these files import. Comments and
     /// spaces are no matter.
     pub hash: String,
@@ -95,7 +95,7 @@ pub fn sources(package: &Path) -> Result<Sources> {
             hash.update(path.strip_prefix(package).unwrap_or(path).to_string_lossy().as_bytes());
             hash.update(&files[path].hash);
         }
-        Source { hash: hex(&hash.finalize()), folders, needs }
+        KernelSources { hash: hex(&hash.finalize()), folders, needs }
     };
     Ok(ENTRIES.iter().map(|entry| (entry.name, source(entry.name))).collect())
 }

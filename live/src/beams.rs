@@ -117,7 +117,7 @@ impl BeamSender {
     ///
     /// # Errors
     /// As for [`append`](Self::append).
-    pub fn pass(&mut self, mut times: u64) -> Result<()> {
+    pub fn append_missing(&mut self, mut times: u64) -> Result<()> {
         while times > 0 {
             let left = (HEAP_TIMES - self.filled) as u64;
             if self.filled == 0 && times >= left {
@@ -218,7 +218,7 @@ mod tests {
         for range in [0..1, 1..200, 200..600] {
             sender.append(&piece(range)).unwrap();
         }
-        sender.pass(500).unwrap();
+        sender.append_missing(500).unwrap();
         sender.append(&piece(1100..1300)).unwrap();
         assert!(sender.append(&[0; 13]).is_err());
         // Heaps from times 0, 256, 512 and 1024; 768 is empty.

@@ -15,7 +15,7 @@ use std::{
 use corrust_host::{
     Result,
     device::{Gpu, LockedBytes, Stream},
-    reorder::place::{Piece, ToPlaces},
+    reorder::place::{PayloadPiece, ToPlaces},
 };
 
 use super::{
@@ -72,7 +72,7 @@ struct Load {
 
 impl Load {
     fn new(gpu: &Arc<dyn Gpu>) -> Result<Self> {
-        let table = gpu.locked_bytes(PIECES * size_of::<Piece>())?;
+        let table = gpu.locked_bytes(PIECES * size_of::<PayloadPiece>())?;
         Ok(Self {
             stream: gpu.create_urgent_stream()?,
             table: (gpu.reach(&table).map(|address| (table, address)))?,
@@ -116,7 +116,7 @@ impl Carrier {
     ///
     /// # Errors
     /// The ticket of a heap whose place is not in a GPU's memory.
-    pub fn take(
+    pub fn carry_heap(
         &mut self,
         ticket: HeapTicket,
         heap: &Heap,
@@ -170,12 +170,13 @@ impl Carrier {
     }
 
     /// Adds a piece to the table.
-    fn add(&mut self, piece: Piece, slots: &mut Slots) {
+    fn add(&mut self, piece: PayloadPiece, slots: &mut Slots) {
         if self.filling.count == PIECES {
             self.launch(slots);
         }
         let load = &mut self.filling;
-        let entry = load.count * size_of::<Piece>()..(load.count + 1) * size_of::<Piece>();
+        let entry =
+            load.count * size_of::<PayloadPiece>()..(load.count + 1) * size_of::<PayloadPiece>();
         load.table.0[entry].copy_from_slice(bytemuck::bytes_of(&piece));
         load.count += 1;
         load.bytes += piece.bytes as usize;

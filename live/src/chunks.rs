@@ -127,9 +127,9 @@ impl Geometry {
     }
 
     /// Byte of a chunk at which the samples of a place begin.
-    fn first_byte(&self, place: &Place<usize>) -> usize {
+    fn first_byte(&self, place: &Destination<usize>) -> usize {
         let slot = (place.slot % self.chunk_heaps as u64) as usize;
-        let row = place.part * self.shape().inputs + place.sender * self.polarisations;
+        let row = place.facts * self.shape().inputs + place.sender * self.polarisations;
         (row * self.chunk_times() + slot * self.heap_times) * SAMPLE
     }
 
@@ -308,13 +308,13 @@ pub(super) fn absent(cells: &[u16]) -> Vec<Range<usize>> {
 
 /// Destination of samples.
 #[derive(Clone, Copy)]
-pub struct Place<P> {
+pub struct Destination<P> {
     /// Unwrapped, in heaps or frames.
     pub slot: u64,
     /// The F-engine or thread.
     pub sender: usize,
     /// Facts about the samples beside time and sender.
-    pub part: P,
+    pub facts: P,
     /// The number of the address that they came from.
     pub source: u16,
 }
@@ -325,7 +325,7 @@ pub trait Stream: Clone + Send + 'static {
     type Chunk: Send;
 
     /// Facts about samples beside their time and sender.
-    type Part: Copy + Send;
+    type Facts: Copy + Send;
 
     /// Heaps or frames of a chunk, one after the other.
     fn slots(&self) -> usize;
@@ -340,7 +340,7 @@ pub trait Stream: Clone + Send + 'static {
     fn senders(&self) -> usize;
 
     /// Slots that samples fill, all of one chunk.
-    fn slots_of(_: &Self::Part) -> u64 {
+    fn slots_of(_: &Self::Facts) -> u64 {
         1
     }
 
@@ -351,7 +351,12 @@ pub trait Stream: Clone + Send + 'static {
     fn begin(&self, chunk: &mut Self::Chunk, number: u64);
 
     /// Claims the place of samples of `bytes` bytes in their chunk, or returns another fate. Claimed places never overlap.
-    fn claim(&self, chunk: &mut Self::Chunk, place: &Place<Self::Part>, bytes: usize) -> Fate;
+    fn claim(
+        &self,
+        chunk: &mut Self::Chunk,
+        place: &Destination<Self::Facts>,
+        bytes: usize,
+    ) -> Fate;
 
     /// Memory of a chunk.
     fn memory(chunk: &mut Self::Chunk) -> &mut Arc<Self::Memory>;
@@ -363,7 +368,7 @@ pub trait Stream: Clone + Send + 'static {
     unsafe fn fill(
         &self,
         memory: &Self::Memory,
-        place: &Place<Self::Part>,
+        place: &Destination<Self::Facts>,
         offset: usize,
         bytes: &[u8],
     );
@@ -372,7 +377,7 @@ pub trait Stream: Clone + Send + 'static {
 /// Right to fill a place of a chunk, which is not handed out before.
 pub struct Ticket<S: Stream> {
     memory: Arc<S::Memory>,
-    place: Place<S::Part>,
+    place: Destination<S::Facts>,
 }
 
 impl<S: Stream> Ticket<S> {
@@ -386,7 +391,7 @@ impl<S: Stream> Ticket<S> {
 impl Stream for Geometry {
     type Chunk = Chunk;
     /// The first channel, counted from the first that is correlated.
-    type Part = usize;
+    type Facts = usize;
     type Memory = ChunkMemory;
 
     fn slots(&self) -> usize {
@@ -410,8 +415,8 @@ impl Stream for Geometry {
         chunk.count = 0;
     }
 
-    fn claim(&self, chunk: &mut Chunk, place: &Place<usize>, bytes: usize) -> Fate {
-        let Place { slot, sender: feng, part: channel, source } = *place;
+    fn claim(&self, chunk: &mut Chunk, place: &Destination<usize>, bytes: usize) -> Fate {
+        let Destination { slot, sender: feng, facts: channel, source } = *place;
         let slot = (slot % self.chunk_heaps as u64) as usize;
         let count = bytes / (self.heap_times * self.polarisations * SAMPLE);
         let first = (slot * self.fengs + feng) * self.channels + channel;
@@ -432,7 +437,7 @@ impl Stream for Geometry {
     unsafe fn fill(
         &self,
         memory: &ChunkMemory,
-        place: &Place<usize>,
+        place: &Destination<usize>,
         offset: usize,
         mut bytes: &[u8],
     ) {
@@ -597,7 +602,7 @@ pub struct Window<S: Stream = Geometry> {
     end: u64,
     open: VecDeque<Option<S::Chunk>>,
     /// Heaps from outside of the window whose timestamps agree with each other.
-    held: Vec<(Place<S::Part>, Vec<u8>)>,
+    held: Vec<(Destination<S::Facts>, Vec<u8>)>,
     spent: Receiver<S::Chunk>,
     /// One of these that somebody has asked for.
     spare: Option<S::Chunk>,
@@ -631,7 +636,7 @@ impl Window {
     }
 
     /// Puts the samples of a heap of an [`Assembler`](super::Assembler) of one's own where they belong.
-    pub fn take(&mut self, heap: &Heap) {
+    pub fn insert_heap(&mut self, heap: &Heap) {
         if let Some(mut ticket) = self.reserve_heap(heap, &[]) {
             ticket.fill(&self.stream, heap, &[]);
         }
@@ -658,7 +663,7 @@ impl Window {
         &self,
         heap: &Heap,
         room: &[u8],
-    ) -> std::result::Result<(Place<usize>, Array), Refused> {
+    ) -> std::result::Result<(Destination<usize>, Array), Refused> {
         let Geometry { fengs, polarisations, channels, heap_times, first_channel, step, .. } =
             self.stream;
         if !heap.has(id::SAMPLES) && (heap.has(id::DESCRIPTOR) || heap.has(id::CONTROL)) {
@@ -691,7 +696,8 @@ impl Window {
         if !time.is_multiple_of(span) {
             return Err(fault(Fate::Misaligned));
         }
-        let place = Place { slot: time / span, sender: feng, part: channel, source: heap.source };
+        let place =
+            Destination { slot: time / span, sender: feng, facts: channel, source: heap.source };
         Ok((place, array))
     }
 
@@ -774,7 +780,7 @@ impl<S: Stream> Window<S> {
     /// are copied.
     pub(super) fn reserve(
         &mut self,
-        place: Place<S::Part>,
+        place: Destination<S::Facts>,
         bytes: usize,
         copy: &mut dyn FnMut() -> Vec<u8>,
     ) -> Option<Ticket<S>> {
@@ -785,7 +791,7 @@ impl<S: Stream> Window<S> {
         if chunk >= base && chunk - base < 2 * window {
             self.forget_held();
             while chunk >= self.base.expect("it is set") + window {
-                self.pass(false, false);
+                self.hand_out_first(false, false);
             }
             let (fate, ticket) = self.claim(place, bytes);
             self.tally.count(fate, Some(place.sender));
@@ -830,14 +836,14 @@ impl<S: Stream> Window<S> {
     }
 
     /// Takes a place in its chunk, which is open.
-    fn claim(&mut self, place: Place<S::Part>, bytes: usize) -> (Fate, Option<Ticket<S>>) {
+    fn claim(&mut self, place: Destination<S::Facts>, bytes: usize) -> (Fate, Option<Ticket<S>>) {
         let chunk = self.chunk_of(place.slot);
         let open = (chunk - self.base.expect("it is set")) as usize;
         if self.open.len() <= open {
             self.open.resize_with(open + 1, || None);
         }
         self.earliest = Some(self.earliest.map_or(place.slot, |slot| slot.min(place.slot)));
-        self.end = self.end.max(place.slot + S::slots_of(&place.part));
+        self.end = self.end.max(place.slot + S::slots_of(&place.facts));
         let entry = &mut self.open[open];
         if entry.is_none() {
             let empty = self.spare.take().or_else(|| self.spent.try_recv().ok());
@@ -873,7 +879,7 @@ impl<S: Stream> Window<S> {
     }
 
     /// Hands out the first open chunk; if it is one of the `last`, cut after the latest time that came.
-    fn pass(&mut self, last: bool, jumped: bool) {
+    fn hand_out_first(&mut self, last: bool, jumped: bool) {
         let Some(base) = &mut self.base else { return };
         let times = (self.stream.slots() * self.stream.slot_times()) as u64;
         let start = *base * times;
@@ -902,7 +908,7 @@ impl<S: Stream> Window<S> {
         self.forget_held();
         while !self.open.is_empty() {
             let last = self.open.len() == 1;
-            self.pass(true, jumped && last);
+            self.hand_out_first(true, jumped && last);
         }
     }
 }

@@ -13,7 +13,7 @@ use std::{
 use corrust_host::{Error, Result, device, samples::CountShape};
 
 use super::{
-    chunks::{Place, Stream, Ticket, Window, absent},
+    chunks::{Destination, Stream, Ticket, Window, absent},
     intake::{Single, lock},
     memory::SharedMemory,
     spead::Fault,
@@ -123,7 +123,7 @@ impl CountChunk {
 impl Stream for Counts {
     type Chunk = CountChunk;
     /// Instants that come together.
-    type Part = usize;
+    type Facts = usize;
     type Memory = SharedMemory;
 
     fn slots(&self) -> usize {
@@ -150,8 +150,8 @@ impl Stream for Counts {
         chunk.sources.fill(0);
     }
 
-    fn claim(&self, chunk: &mut CountChunk, place: &Place<usize>, _: usize) -> Fate {
-        let Place { slot, part: instants, source, .. } = *place;
+    fn claim(&self, chunk: &mut CountChunk, place: &Destination<usize>, _: usize) -> Fate {
+        let Destination { slot, facts: instants, source, .. } = *place;
         let first = (slot % self.chunk_instants as u64) as usize;
         let sources = &mut chunk.sources[first..first + instants];
         if let Some(&other) = sources.iter().find(|&&other| other > 0) {
@@ -168,7 +168,7 @@ impl Stream for Counts {
     unsafe fn fill(
         &self,
         memory: &SharedMemory,
-        place: &Place<usize>,
+        place: &Destination<usize>,
         offset: usize,
         bytes: &[u8],
     ) {
@@ -211,7 +211,7 @@ impl Window<Counts> {
         while !counts.is_empty() {
             let instants = self.within_chunk(first, counts.len());
             let (now, rest) = counts.split_at(instants * self.stream().shape.bytes());
-            let place = Place { slot: first, sender: 0, part: instants, source };
+            let place = Destination { slot: first, sender: 0, facts: instants, source };
             if let Some(ticket) = self.reserve(place, now.len(), &mut || now.to_vec()) {
                 each(ticket, now.into());
             }

@@ -151,7 +151,7 @@ impl Correlated {
     ///
     /// # Errors
     /// The device's own, and what `done` returns.
-    pub fn take(
+    pub fn process(
         &mut self,
         passed: Passed<CountChunk>,
         mut done: impl FnMut(&LiveCurves) -> Result<()>,
@@ -203,7 +203,7 @@ impl Correlated {
     /// The stream has ended: counts since the last look are looked at.
     ///
     /// # Errors
-    /// As for [`take`](Self::take).
+    /// As for [`process`](Self::process).
     pub fn end(&mut self, mut done: impl FnMut(&LiveCurves) -> Result<()>) -> Result<()> {
         if self.plan.instants() > 0 && !self.plan.instants().is_multiple_of(self.interval) {
             self.snapshot(&mut done)?;

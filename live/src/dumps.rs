@@ -117,7 +117,7 @@ impl<C: Channels> Integrator<C> {
     ///
     /// # Errors
     /// The device's own, and what `done` returns.
-    pub fn take(
+    pub fn process(
         &mut self,
         passed: Passed<C::Chunk>,
         mut done: impl FnMut(&LiveDump) -> Result<()>,
@@ -134,7 +134,7 @@ impl<C: Channels> Integrator<C> {
     /// The stream has ended before time `end`: the last dump is handed out if it is complete, else forgotten.
     ///
     /// # Errors
-    /// As for [`take`](Self::take).
+    /// As for [`process`](Self::process).
     pub fn end(&mut self, end: u64, mut done: impl FnMut(&LiveDump) -> Result<()>) -> Result<()> {
         self.steps.pass(self.channels.time(end), &mut done)?;
         self.steps.sums_mut().forget();

@@ -19,7 +19,7 @@ use corrust_recordings::{
 };
 
 use super::{
-    chunks::{Place, Stream, Ticket, Window},
+    chunks::{Destination, Stream, Ticket, Window},
     intake::{Single, lock},
     memory::SharedMemory,
     spead::Fault,
@@ -258,7 +258,7 @@ impl RawChunk {
 
 impl Stream for Frames {
     type Chunk = RawChunk;
-    type Part = Validity;
+    type Facts = Validity;
     type Memory = RawMemory;
 
     fn slots(&self) -> usize {
@@ -283,8 +283,8 @@ impl Stream for Frames {
         chunk.sources.fill(0);
     }
 
-    fn claim(&self, chunk: &mut RawChunk, place: &Place<Validity>, _: usize) -> Fate {
-        let Place { slot: frame, sender: thread, part: validity, source } = *place;
+    fn claim(&self, chunk: &mut RawChunk, place: &Destination<Validity>, _: usize) -> Fate {
+        let Destination { slot: frame, sender: thread, facts: validity, source } = *place;
         let claim = chunk.filling.claim(thread, frame, validity);
         let slot = chunk.filling.slot(thread, frame);
         if validity == Validity::None {
@@ -305,11 +305,11 @@ impl Stream for Frames {
     unsafe fn fill(
         &self,
         RawMemory { memory, threads }: &RawMemory,
-        place: &Place<Validity>,
+        place: &Destination<Validity>,
         _: usize,
         bytes: &[u8],
     ) {
-        let Place { slot: frame, sender: thread, .. } = *place;
+        let Destination { slot: frame, sender: thread, .. } = *place;
         let times = self.chunk_times();
         let stretch = (frame / self.chunk_frames as u64 * times as u64, times);
         let mut parting = lock(&threads[thread]);
@@ -341,8 +341,8 @@ impl Single for Frames {
             return Err(if cut { Fault::Cut } else { Fault::Foreign });
         };
         match window.stream().understand(&header, &payload) {
-            Ok((slot, sender, part)) => {
-                let place = Place { slot, sender, part, source };
+            Ok((slot, sender, facts)) => {
+                let place = Destination { slot, sender, facts, source };
                 let ticket = window.reserve(place, payload.len(), &mut || payload.to_vec());
                 ticket.into_iter().for_each(|ticket| each(ticket, payload.clone()));
             }

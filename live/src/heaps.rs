@@ -19,7 +19,7 @@ const RECENT: usize = 1024;
 
 /// Payload that came in one packet.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct PacketPayload {
     /// Offset in the heap.
     offset: usize,
     bytes: usize,
@@ -44,7 +44,7 @@ pub struct Heap {
     pub source: u16,
     items: Vec<Item>,
     /// In the order in which they came.
-    pieces: Vec<Piece>,
+    pieces: Vec<PacketPayload>,
     copied: Vec<u8>,
     /// Whether some bytes came twice: the last ones count.
     overlaps: bool,
@@ -83,7 +83,7 @@ impl Heap {
     }
 
     /// Takes a packet's part; `hold` keeps it in its slot of the ring, if it can.
-    fn take(
+    fn add_packet(
         &mut self,
         packet: &Packet<'_>,
         most: usize,
@@ -115,10 +115,12 @@ impl Heap {
         let bytes = packet.payload.len();
         let held = if bytes >= STAYING { hold() } else { None };
         let piece = match held {
-            Some(Received { slot, at }) => Piece { offset: start, bytes, at, slot: Some(slot) },
+            Some(Received { slot, at }) => {
+                PacketPayload { offset: start, bytes, at, slot: Some(slot) }
+            }
             None => {
                 self.copied.extend_from_slice(packet.payload);
-                Piece { offset: start, bytes, at: self.copied.len() - bytes, slot: None }
+                PacketPayload { offset: start, bytes, at: self.copied.len() - bytes, slot: None }
             }
         };
         self.pieces.push(piece);
@@ -263,7 +265,7 @@ impl Assembler {
     ///
     /// # Errors
     /// [`Fault`] of a packet that does not fit its heap.
-    pub fn take(
+    pub fn add_packet(
         &mut self,
         source: u16,
         packet: &Packet<'_>,
@@ -305,7 +307,7 @@ impl Assembler {
         let key = (source, packet.heap);
         let most = self.most_bytes;
         if let Some(heap) = self.heaps.get_mut(&key) {
-            heap.take(packet, most, hold)?;
+            heap.add_packet(packet, most, hold)?;
             if heap.is_complete() {
                 let heap = self.heaps.remove(&key).expect("it is there");
                 let place = self.order.iter().position(|other| other.0 == key);
@@ -320,7 +322,7 @@ impl Assembler {
         // A sender that begins again may use numbers again, but not for the same time.
         let time = packet.items().find(|item| item.id == id::TIMESTAMP).map(|item| item.value);
         heap.again = self.recent.get(&key).is_some_and(|&known| time.is_none() || time == known);
-        if let Err(fault) = heap.take(packet, most, hold) {
+        if let Err(fault) = heap.add_packet(packet, most, hold) {
             self.recycle(heap);
             return Err(fault);
         }

@@ -32,7 +32,7 @@ pub(super) struct Arrived {
 pub(super) trait Intake<S: Stream>: Send + 'static {
     /// Takes in packets that lie in a ring, given as memory and slots; `fault` gets the faults of packets that are
     /// refused.
-    fn take(
+    fn take_in(
         &mut self,
         window: &Mutex<Window<S>>,
         ring: (&[u8], &mut Slots),
@@ -78,7 +78,7 @@ impl<S: Single> Window<S> {
 pub(super) struct Singles<S>(pub PhantomData<S>);
 
 impl<S: Single> Intake<S> for Singles<S> {
-    fn take(
+    fn take_in(
         &mut self,
         window: &Mutex<Window<S>>,
         (room, _): (&[u8], &mut Slots),

@@ -46,7 +46,7 @@
 //! let mut integrator = Integrator::new(correlator, geometry, 16)?;
 //! let mut powers = Vec::new();
 //! for chunk in passed {
-//!     integrator.take(chunk, |dump| {
+//!     integrator.process(chunk, |dump| {
 //!         powers.push(dump.dump.visibilities.integer().unwrap()[[0, 0]].re);
 //!         Ok(())
 //!     })?;
@@ -82,7 +82,7 @@ pub(crate) mod xdp;
 
 pub use batch::{Socket, cut_packets};
 pub use beams::BeamSender;
-pub use chunks::{Chunk, Geometry, Passed, Place, Sources, Stream, Window};
+pub use chunks::{Chunk, Destination, Geometry, Passed, Sources, Stream, Window};
 pub use counts::{CountChunk, Counts};
 pub use curves::{Correlated, LiveCurves};
 pub use dumps::{Channels, Integrator};

@@ -11,7 +11,7 @@ use bytemuck::{Pod, Zeroable};
 use corrust_host::{
     Error, Result,
     device::{self, Buffer, Gpu, Stream},
-    reorder::place::{MOST_BYTES, Piece, ToPlaces},
+    reorder::place::{MOST_BYTES, PayloadPiece, ToPlaces},
 };
 
 /// Memory of a chunk.
@@ -205,8 +205,8 @@ pub(super) fn pieces(
     target: u64,
     offset: usize,
     bytes: usize,
-) -> impl Iterator<Item = Piece> {
-    (0..bytes).step_by(MOST_BYTES).map(move |first| Piece {
+) -> impl Iterator<Item = PayloadPiece> {
+    (0..bytes).step_by(MOST_BYTES).map(move |first| PayloadPiece {
         source: source + first as u64,
         target,
         offset: (offset + first) as u32,

@@ -214,7 +214,7 @@ struct Heaps {
 }
 
 impl Intake<Geometry> for Heaps {
-    fn take(
+    fn take_in(
         &mut self,
         window: &Mutex<Window>,
         (room, slots): (&[u8], &mut Slots),
@@ -263,13 +263,15 @@ impl Heaps {
         };
         for (heap, ticket) in over.into_iter().zip(tickets) {
             let left = match (&mut self.carrier, ticket.flatten()) {
-                (Some(carrier), Some(ticket)) => match carrier.take(ticket, &heap, (room, slots)) {
-                    Ok(()) => {
-                        self.assembler.recycle(heap);
-                        continue;
+                (Some(carrier), Some(ticket)) => {
+                    match carrier.carry_heap(ticket, &heap, (room, slots)) {
+                        Ok(()) => {
+                            self.assembler.recycle(heap);
+                            continue;
+                        }
+                        Err(ticket) => Some(ticket),
                     }
-                    Err(ticket) => Some(ticket),
-                },
+                }
                 (_, ticket) => ticket,
             };
             if let Some(mut ticket) = left {
@@ -604,7 +606,7 @@ impl<S: Stream> Shared<S> {
             if known.len() > usize::from(u16::MAX) {
                 known.clear();
             }
-            intake.take(&self.window, batch.ring(), &packets, &mut |fault| faults.push(fault));
+            intake.take_in(&self.window, batch.ring(), &packets, &mut |fault| faults.push(fault));
             batch.renew();
             let dropped = batch.dropped();
             let [held, all] = batch.ring().1.held();

@@ -316,7 +316,7 @@ impl<S: Readable> StreamRecording<S> {
     }
 
     /// Hands the memory of the current chunk back.
-    fn pass(&mut self) {
+    fn return_chunk(&mut self) {
         if let Some((Passed { chunk: Some(chunk), .. }, _)) = self.current.take() {
             // Fails when the receiver is gone.
             let _ = self.spent.send(chunk);
@@ -411,7 +411,7 @@ impl<S: Readable> Recording<S::Shape> for StreamRecording<S> {
                 continue;
             }
             match self.copy(block, filled)? {
-                0 => self.pass(),
+                0 => self.return_chunk(),
                 copied => filled += copied,
             }
         }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Memory of an array.
-enum Place {
+enum MemoryPlace {
     Host,
     /// On the CUDA device of this number, if that is known.
     Cuda(Option<u32>),
@@ -41,7 +41,7 @@ pub struct Array {
     pub shape: Vec<usize>,
     /// In bytes.
     pub strides: Vec<isize>,
-    place: Place,
+    place: MemoryPlace,
     writable: bool,
     _owner: Owner,
 }
@@ -87,7 +87,7 @@ impl Array {
             ),
             shape: array.shape().to_vec(),
             strides: array.strides().to_vec(),
-            place: Place::Host,
+            place: MemoryPlace::Host,
             writable: flags & numpy::npyffi::flags::NPY_ARRAY_WRITEABLE != 0,
             _owner: Owner::Object(array.clone().into_any().unbind()),
         }
@@ -100,7 +100,7 @@ impl Array {
             dtype: array.dtype,
             strides: dense(&array.shape, array.dtype.bytes),
             shape: array.shape.clone(),
-            place: Place::Own(array.memory.clone()),
+            place: MemoryPlace::Own(array.memory.clone()),
             writable: true,
             _owner: Owner::Memory,
         }
@@ -109,9 +109,9 @@ impl Array {
     fn of_dlpack(name: &'static str, object: &Bound<'_, PyAny>, stream: u64) -> PyResult<Self> {
         let device = Lent::device(object)?;
         let place = match device.kind {
-            dlpack::CPU | dlpack::CUDA_HOST => Place::Host,
-            dlpack::CUDA => Place::Cuda(u32::try_from(device.id).ok()),
-            dlpack::CUDA_MANAGED => Place::Cuda(None),
+            dlpack::CPU | dlpack::CUDA_HOST => MemoryPlace::Host,
+            dlpack::CUDA => MemoryPlace::Cuda(u32::try_from(device.id).ok()),
+            dlpack::CUDA_MANAGED => MemoryPlace::Cuda(None),
             other => {
                 return Err(value(format!(
                     "{name} is on a device of DLPack's kind {other}: expected host memory ({}) or a CUDA \
@@ -121,7 +121,7 @@ impl Array {
                 )));
             }
         };
-        let on_host = matches!(place, Place::Host);
+        let on_host = matches!(place, MemoryPlace::Host);
         let lent = Lent::of(object, (!on_host).then_some(stream))?;
         let tensor = lent.tensor();
         let ndim = usize::try_from(tensor.ndim).unwrap_or(0);
@@ -188,7 +188,7 @@ impl Array {
             dtype,
             shape,
             strides,
-            place: Place::Cuda(None),
+            place: MemoryPlace::Cuda(None),
             writable: !read_only,
             _owner: Owner::Object(object.clone().unbind()),
         };
@@ -204,7 +204,7 @@ impl Array {
 
     /// Whether it is in host memory.
     pub fn is_host(&self) -> bool {
-        matches!(self.place, Place::Host)
+        matches!(self.place, MemoryPlace::Host)
     }
 
     /// Returns the name of the array in errors.
@@ -215,9 +215,9 @@ impl Array {
     /// The device that it is on, as a plan's argument: none of one in host memory.
     pub fn device(&self) -> PyResult<Option<Vec<Arc<dyn Gpu>>>> {
         Ok(match &self.place {
-            Place::Host => None,
-            Place::Own(memory) => Some(vec![memory.gpu().clone()]),
-            Place::Cuda(_) => self.find_gpu()?.map(|gpu| vec![gpu]),
+            MemoryPlace::Host => None,
+            MemoryPlace::Own(memory) => Some(vec![memory.gpu().clone()]),
+            MemoryPlace::Cuda(_) => self.find_gpu()?.map(|gpu| vec![gpu]),
         })
     }
 
@@ -225,7 +225,7 @@ impl Array {
     fn find_gpu(&self) -> PyResult<Option<Arc<dyn Gpu>>> {
         use corrust::device::cuda;
         let fault = |error| crate::error::exception(&error);
-        if let Place::Cuda(Some(ordinal)) = self.place {
+        if let MemoryPlace::Cuda(Some(ordinal)) = self.place {
             return cuda::open(ordinal).map(Some).map_err(fault);
         }
         for ordinal in 0..cuda::count().map_err(fault)? {
@@ -331,7 +331,7 @@ impl Array {
     pub fn slice(&self, guard: &StreamGuard<'_>) -> PyResult<DeviceSlice<'_>> {
         let len = self.reach()?;
         let gpus = guard.gpus();
-        if let Place::Own(memory) = &self.place {
+        if let MemoryPlace::Own(memory) = &self.place {
             let Some(index) = gpus.iter().position(|gpu| Arc::ptr_eq(gpu, memory.gpu())) else {
                 return Err(self.elsewhere(memory.gpu().name(), gpus));
             };
@@ -363,11 +363,11 @@ impl Array {
 
     fn check_cuda(&self, gpus: &[Arc<dyn Gpu>], len: usize) -> PyResult<()> {
         let found = match self.place {
-            Place::Cuda(Some(ordinal)) => format!("cuda:{ordinal}"),
+            MemoryPlace::Cuda(Some(ordinal)) => format!("cuda:{ordinal}"),
             _ => "a CUDA device".to_owned(),
         };
         let Some(gpu) = gpus.first() else { return Err(self.elsewhere(&found, gpus)) };
-        if matches!(self.place, Place::Cuda(Some(_))) && gpu.name() != found {
+        if matches!(self.place, MemoryPlace::Cuda(Some(_))) && gpu.name() != found {
             return Err(self.elsewhere(&found, gpus));
         }
         let last = self.address + len.max(1) as u64 - 1;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use corrust::{
-    delays::{DelayModel, Piece, Polynomials},
+    delays::{DelayModel, Polynomial, Polynomials},
     format::moment,
 };
 use pyo3::prelude::*;
@@ -65,9 +65,9 @@ pub fn polynomials(
                 given.get_type()
             ))
         })?;
-        let piece = |(start, end, coefficients)| Piece { start, end, coefficients };
+        let piece = |(start, end, coefficients)| Polynomial { start, end, coefficients };
         let pieces = |delay| match delay {
-            Delay::Constant(delay) => vec![Piece::constant(delay)],
+            Delay::Constant(delay) => vec![Polynomial::constant(delay)],
             Delay::Pieces(pieces) => pieces.into_iter().map(piece).collect(),
         };
         Polynomials::new(delays.into_iter().map(pieces).collect()).map_err(Fault::from)?

@@ -129,11 +129,11 @@ impl Lent {
             }
             other => other?,
         };
-        Self::take(&capsule)
+        Self::from_capsule(&capsule)
     }
 
     /// Takes over what is in a capsule.
-    fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn from_capsule(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
         let pointer = capsule.as_ptr();
         // SAFETY: the object is alive; the functions check that it is a capsule of this name, and what is in
         // such a capsule is what DLPack says.

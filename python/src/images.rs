@@ -100,7 +100,7 @@ fn parts(
     let frames: Vec<&[u16]> = all.chunks_exact(height * width).collect();
     let each = frames.chunks(part).map(|frames| {
         frames.iter().try_for_each(|frame| spatial.add(frame))?;
-        spatial.take()
+        spatial.take_blocks()
     });
     each.collect()
 }

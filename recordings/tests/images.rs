@@ -30,7 +30,7 @@ fn rics_finds_the_molecules_that_were_simulated() {
             spatial.add(frame)?;
             frames += 1;
             if frames % (scan.frames / 10) == 0 {
-                parts.push(spatial.take()?);
+                parts.push(spatial.take_blocks()?);
             }
             Ok(())
         })

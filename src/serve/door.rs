@@ -35,7 +35,7 @@ struct Here(IpAddr);
 
 /// Answers connections to `listener`, at most `most` at a time: the oldest is closed first. `names` are host names that
 /// are accepted beside its address and `localhost`.
-pub async fn keep(
+pub async fn accept(
     listener: tokio::net::TcpListener,
     routes: Router,
     names: Vec<String>,

@@ -40,7 +40,7 @@ pub fn start<B: Show>(listener: TcpListener, board: Arc<B>, names: Vec<String>) 
     let serve = move || {
         runtime.block_on(async {
             if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
-                door::keep(listener, routes(board), names, most).await;
+                door::accept(listener, routes(board), names, most).await;
             }
         });
     };

@@ -353,14 +353,14 @@ fn spead(bytes: &[u8]) {
         match Packet::parse(packet) {
             Ok(packet) => {
                 let source = sources.number(packet.heap & 1);
-                let taken = assembler.take(source, &packet, |heap| window.take(heap));
+                let taken = assembler.add_packet(source, &packet, |heap| window.insert_heap(heap));
                 drop(taken.map_err(|fault| fault.to_string()));
             }
             Err(fault) => drop(fault.to_string()),
         }
         read_all();
     }
-    assembler.clear(|heap| window.take(heap));
+    assembler.clear(|heap| window.insert_heap(heap));
     window.flush(false);
     read_all();
 }

@@ -59,8 +59,9 @@ impl Bench {
 
     fn packet(&mut self, source: u16, bytes: &[u8]) {
         let Self { assembler, window, .. } = self;
-        let taken = Packet::parse(bytes)
-            .and_then(|packet| assembler.take(source, &packet, |heap| window.take(heap)));
+        let taken = Packet::parse(bytes).and_then(|packet| {
+            assembler.add_packet(source, &packet, |heap| window.insert_heap(heap))
+        });
         if let Err(fault) = taken {
             *self.faults.entry(fault.name()).or_default() += 1;
         }
@@ -70,7 +71,7 @@ impl Bench {
     fn correlate(&mut self) {
         while let Ok(passed) = self.passed.try_recv() {
             let dumps = &mut self.dumps;
-            let chunk = self.integrator.take(passed, |dump| {
+            let chunk = self.integrator.process(passed, |dump| {
                 dumps.push(dump.clone());
                 Ok(())
             });
@@ -93,7 +94,7 @@ impl Bench {
 
     fn end(&mut self) {
         let Self { assembler, window, .. } = self;
-        assembler.clear(|heap| window.take(heap));
+        assembler.clear(|heap| window.insert_heap(heap));
         self.window.flush(false);
         self.correlate();
         let (end, dumps) = (self.window.end(), &mut self.dumps);

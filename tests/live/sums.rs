@@ -298,7 +298,7 @@ fn a_hundred_million_packets_give_no_wrong_sum() {
                     if shared.done.load(Ordering::Relaxed) > slots / 4 {
                         quarter.get_or_insert_with(resident);
                     }
-                    let taken = integrator.take(passed, |dump| {
+                    let taken = integrator.process(passed, |dump| {
                         judge.judge(dump);
                         Ok(())
                     });

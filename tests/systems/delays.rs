@@ -3,7 +3,7 @@
 use std::{f64::consts::TAU, fs};
 
 use corrust::{
-    delays::{DelayModel, EarthOrientation, Geometric, Piece, Polynomials},
+    delays::{DelayModel, EarthOrientation, Geometric, Polynomial, Polynomials},
     format::array::{Array, Location},
 };
 use serde_json::{Value, json};
@@ -222,7 +222,7 @@ fn what_is_written_is_read() {
             assert_eq!(Polynomials::read(&path, start).unwrap(), delays);
         }
     }
-    let piece = |start, end| Piece { start, end, coefficients: vec![1.0] };
+    let piece = |start, end| Polynomial { start, end, coefficients: vec![1.0] };
     let error = Polynomials::new(vec![vec![piece(0.0, 2.0), piece(1.0, 3.0)]]).unwrap_err();
     assert!(error.to_string().starts_with("input 0, piece 1: starts at 1 s"), "{error}");
     assert!(Polynomials::constant(&[f64::NAN]).is_err());

@@ -10,7 +10,7 @@ use corrust::{
     device::{Buffer, Gpu, Stream},
     reorder::{
         Native, ROW_ALIGNMENT, ToNative,
-        place::{MOST_BYTES, Piece, ToPlaces},
+        place::{MOST_BYTES, PayloadPiece, ToPlaces},
     },
     samples::{Extents, Samples, Strides},
     shift::{self, Window},
@@ -339,7 +339,7 @@ fn place(
         at += rng.random_range(0..17);
         room[at..at + to - from].copy_from_slice(&payload[from..to]);
         let (source, bytes) = (source + at as u64, (to - from) as u32);
-        pieces.push(Piece { source, target: first, offset: from as u32, bytes });
+        pieces.push(PayloadPiece { source, target: first, offset: from as u32, bytes });
         at += to - from;
     }
     let table = Buffer::new(gpu, size_of_val(&pieces[..])).unwrap();

@@ -3,7 +3,7 @@
 use std::{f64::consts::TAU, fs, path::Path};
 
 use corrust::{
-    delays::{DelayModel, Piece, Polynomials},
+    delays::{DelayModel, Polynomial, Polynomials},
     format::{array::Array, npy},
     samples::{RawEncoding, RawLayout},
     simulate::{RawSimulation, RawSource, Tone, raw_level},
@@ -139,8 +139,8 @@ fn delays_that_change_are_followed() {
     let folder = tempfile::tempdir().unwrap();
     // Two samples in 0.13 s; three turns at 100 MHz.
     for (coefficients, sky_frequency) in [([2e-6, 1.5e-6, -8e-6], 0.0), ([2e-6, 1e-7, 5e-8], 1e8)] {
-        let moving = Piece { start: -1.0, end: 2.0, coefficients: coefficients.to_vec() };
-        let still = Piece { coefficients: vec![0.0], ..moving };
+        let moving = Polynomial { start: -1.0, end: 2.0, coefficients: coefficients.to_vec() };
+        let still = Polynomial { coefficients: vec![0.0], ..moving };
         let delays = Polynomials::new(vec![vec![moving], vec![still]]).unwrap();
         for encoding in ["f32", "cf32"] {
             let simulation = RawSimulation {
@@ -338,7 +338,7 @@ fn what_cannot_be_simulated_gets_one_sentence_and_leaves_nothing() {
     };
     let with = |delays: Polynomials| RawSimulation { sources: vec![source(delays)], ..good() };
     let piece = |start, end, coefficients| {
-        let piece = Piece { start, end, coefficients };
+        let piece = Polynomial { start, end, coefficients };
         Polynomials::new(vec![vec![piece.clone()], vec![piece]]).unwrap()
     };
     let encoding = |text: &str| text.parse::<RawEncoding>().unwrap();

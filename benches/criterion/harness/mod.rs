@@ -5,25 +5,25 @@
 
 use std::time::{Duration, Instant};
 
-use corrust_bench::{Case, Clock, Place};
+use corrust_bench::{BenchDevice, Case, Clock};
 use corrust_host::{Device, device::Stream};
 use criterion::{Criterion, SamplingMode, Throughput};
 
 /// Measures the cases of a system.
-pub fn measure(criterion: &mut Criterion, cases: impl Fn(&Place) -> Vec<Box<dyn Case>>) {
+pub fn measure(criterion: &mut Criterion, cases: impl Fn(&BenchDevice) -> Vec<Box<dyn Case>>) {
     let places = [("cpu", Device::Cpu), ("cuda", Device::Cuda(0))];
     for (name, device) in places {
         let Ok(gpu) = device.open() else {
             continue;
         };
-        let place = Place { gpu, ..Place::default() };
+        let place = BenchDevice { gpu, ..BenchDevice::default() };
         for case in cases(&place) {
             measure_case(criterion, case.as_ref(), &place, name);
         }
     }
 }
 
-fn measure_case(criterion: &mut Criterion, case: &dyn Case, place: &Place, name: &str) {
+fn measure_case(criterion: &mut Criterion, case: &dyn Case, place: &BenchDevice, name: &str) {
     let mut group = criterion.benchmark_group(format!("{}/{name}/{}", case.system(), case.label()));
     group.sampling_mode(SamplingMode::Flat);
     group.sample_size(10).warm_up_time(Duration::from_millis(300));

@@ -11,7 +11,7 @@ use corrust_host::{
 use rayon::prelude::*;
 
 use crate::{
-    case::{Bound, Case, Clock, Place, Subject, Work},
+    case::{BenchDevice, Bound, Case, Clock, Subject, Work},
     data::Ring,
 };
 
@@ -63,7 +63,7 @@ impl Case for Companions {
         ["N", "C", "T"].into_iter().zip(sizes).collect()
     }
 
-    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+    fn subjects(&self, place: &BenchDevice) -> Result<Vec<Subject>> {
         let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
         let Self { inputs, channels, times } = *self;
         let rows = channels * inputs;

@@ -16,7 +16,7 @@ use self::{
     work::{ADDING, Correlating, Sums, WHOLE, WHOLE_TIMES},
 };
 use crate::{
-    case::{Bound, Case, Clock, Place, Subject, is_simulated, kernels},
+    case::{BenchDevice, Bound, Case, Clock, Subject, is_simulated, kernels},
     data::{Ring, SampleMemory, gaussian, locked, random_bytes, random_halves},
 };
 
@@ -62,7 +62,7 @@ const TIMES: usize = 3072;
 const CPU_PRODUCTS: usize = 1 << 26;
 
 /// Channels and times of a case whose channels were not named.
-fn usual_size(inputs: usize, place: &Place) -> (usize, usize) {
+fn usual_size(inputs: usize, place: &BenchDevice) -> (usize, usize) {
     let most = |work: usize| (work as f64 / baselines(inputs) as f64).round() as usize;
     if place.gpu.is_some() {
         return (most(20 * baselines(2048)).clamp(1, 2048), TIMES);
@@ -72,7 +72,7 @@ fn usual_size(inputs: usize, place: &Place) -> (usize, usize) {
 }
 
 /// The cases of some options: none for encodings that no named kernel takes.
-pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
+pub fn cases(options: &Options, place: &BenchDevice) -> Vec<Box<dyn Case>> {
     let mut cases: Vec<Box<dyn Case>> = Vec::new();
     for (&encoding, &inputs) in
         options.encodings.iter().flat_map(|e| options.inputs.iter().map(move |n| (e, n)))
@@ -111,7 +111,7 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
 }
 
 /// All kernels that a table may choose for a size, from `tcn` samples and from `cnt` ones.
-pub(crate) fn candidates(encoding: Encoding, inputs: usize, place: &Place) -> Box<dyn Case> {
+pub(crate) fn candidates(encoding: Encoding, inputs: usize, place: &BenchDevice) -> Box<dyn Case> {
     /// Samples of a case: sizes of few inputs would take long to make.
     const MOST_SAMPLES: usize = 1 << 29;
     let (channels, times) = match place.simulated() {
@@ -148,7 +148,7 @@ impl Case for Candidates {
         self.0.encoding()
     }
 
-    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+    fn subjects(&self, place: &BenchDevice) -> Result<Vec<Subject>> {
         let Self(case) = self;
         let samples = case.samples(place);
         let source = case.placed(place, &samples)?;
@@ -199,7 +199,7 @@ impl Case for Correlation {
         self.encoding.to_string()
     }
 
-    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+    fn subjects(&self, place: &BenchDevice) -> Result<Vec<Subject>> {
         if !self.times.is_multiple_of(self.encoding.times()) {
             return Err(Error::invalid(format!(
                 "{} times of {}: expected a multiple of {}, those of a word",
@@ -251,7 +251,7 @@ impl Case for Correlation {
 }
 
 impl Correlation {
-    fn builder(&self, place: &Place, layout: Layout, kernel: Kernel) -> Builder {
+    fn builder(&self, place: &BenchDevice, layout: Layout, kernel: Kernel) -> Builder {
         let builder = Correlator::builder(self.inputs, self.channels)
             .encoding(self.encoding)
             .layout(layout)
@@ -263,7 +263,7 @@ impl Correlation {
     }
 
     /// Random samples, all values equally likely; none for a model, which has no use for them.
-    fn samples(&self, place: &Place) -> Rc<Vec<u8>> {
+    fn samples(&self, place: &BenchDevice) -> Rc<Vec<u8>> {
         match self.encoding {
             _ if place.model.is_some() => vec![0; self.bytes()],
             Encoding::Cf16 => random_halves(self.bytes()),
@@ -278,7 +278,7 @@ impl Correlation {
         inputs * encoding.planes() * channels * (times / encoding.times()) * encoding.bytes()
     }
 
-    fn placed(&self, place: &Place, samples: &Rc<Vec<u8>>) -> Result<SampleMemory> {
+    fn placed(&self, place: &BenchDevice, samples: &Rc<Vec<u8>>) -> Result<SampleMemory> {
         Ok(match &place.gpu {
             Some(gpu) => SampleMemory::Device(Rc::new(Ring::new(gpu, samples)?)),
             None => SampleMemory::Host(samples.clone()),
@@ -289,7 +289,7 @@ impl Correlation {
     /// telescopes have it, of which fewer bits flip and for which the chip needs less power.
     fn as_used(
         &self,
-        place: &Place,
+        place: &BenchDevice,
         (kernel, auto): (Kernel, Kernel),
         (source, expected): &(SampleMemory, Rc<Visibilities>),
     ) -> Result<[Subject; 3]> {
@@ -308,7 +308,7 @@ impl Correlation {
     /// From samples as packets deliver them: where the device has them, and from the host's memory to a GPU.
     fn whole_way(
         &self,
-        place: &Place,
+        place: &BenchDevice,
         named: Kernel,
         source: SampleMemory,
         samples: Rc<Vec<u8>>,
@@ -400,7 +400,12 @@ impl Correlation {
     }
 
     /// The first and the last channel's visibilities, by the CPU.
-    fn end_channels(&self, place: &Place, samples: &[u8], layout: Layout) -> Result<Visibilities> {
+    fn end_channels(
+        &self,
+        place: &BenchDevice,
+        samples: &[u8],
+        layout: Layout,
+    ) -> Result<Visibilities> {
         if place.model.is_some() {
             return Ok(Visibilities::Integer(Default::default()));
         }

@@ -245,12 +245,12 @@ pub mod output {
     }
 }
 
-/// `Place::first` of a spectrum that is missing.
+/// `SpectrumStart::first` of a spectrum that is missing.
 pub const MISSING: i64 = i64::MIN;
 
 parameters! {
     /// First sample of a spectrum of an input, and the phases by which its channels are rotated.
-    pub struct Place {
+    pub struct SpectrumStart {
         /// Index of the sample of tap 0, or [`MISSING`]: the spectrum is zero.
         pub first: i64,
         /// Phase of frequency 0, in units of `2^-64` of a cycle.
@@ -272,7 +272,7 @@ parameters! {
         pub table: u64,
         /// Gains, pairs of f32.
         pub gains: u64,
-        /// [`Place`]s `[input][spectrum]`, or 0: spectrum `m` begins at sample `origin + m D`.
+        /// [`SpectrumStart`]s `[input][spectrum]`, or 0: spectrum `m` begins at sample `origin + m D`.
         pub places: u64,
         /// See `places`.
         pub origin: u64,

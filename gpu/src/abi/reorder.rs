@@ -312,12 +312,12 @@ kernels! { MAKING_PLANES:
     PLANES_2: Kernel<Planes> = Kernel::new("reorder_planes_2", 256);
 }
 
-/// Bytes of a [`Piece`] at most: those of a jumbo frame.
+/// Bytes of a [`PayloadPiece`] at most: those of a jumbo frame.
 pub const PIECE_BYTES: u32 = 9216;
 
 parameters! {
     /// Piece of a payload `[channel][time][part]` of 2-byte samples, and where the payload goes.
-    pub struct Piece {
+    pub struct PayloadPiece {
         /// First byte, wherever it lies; the whole 16 bytes that it and the last one lie in can be read.
         pub source: u64,
         /// Place of the payload's first sample, 2-byte aligned.
@@ -331,8 +331,8 @@ parameters! {
 
 parameters! {
     /// Parameters of [`PLACE`]. Grid: any; the blocks share the pieces.
-    pub struct Place {
-        /// A [`Piece`] for each of `count`, 8-byte aligned. No two have a byte of a payload in common.
+    pub struct PlacePayloads {
+        /// A [`PayloadPiece`] for each of `count`, 8-byte aligned. No two have a byte of a payload in common.
         pub pieces: u64,
         /// Bytes from one row of the target to the next.
         pub row: u64,
@@ -350,7 +350,7 @@ parameters! {
 kernels! { PLACING:
     /// Moves payloads of packets from where they were received to `target[channel][part][time]`. The declared bank conflicts
     /// assume four parts.
-    PLACE: Kernel<Place> =
+    PLACE: Kernel<PlacePayloads> =
         Kernel::new("reorder_place", 256).shared_bytes(PIECE_BYTES + 48).conflicts(2);
 }
 

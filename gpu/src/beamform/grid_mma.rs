@@ -655,7 +655,7 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
 /// Stores a power; what rounding left below zero is zero.
 ///
 /// # Safety
-/// - The launch keeps the conditions of [`GridMma`]; `index` is that of a beam, which no other thread stores.
+/// - The launch keeps the conditions of [`GridMma`]; `index` is the number of a beam, which no other thread stores.
 #[inline(always)]
 unsafe fn store_power(p: &GridMma, index: u64, power: f32, gain: f32) {
     let power = if power < 0.0 { 0.0 } else { power } * gain;

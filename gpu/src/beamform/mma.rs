@@ -649,7 +649,7 @@ struct Units<'a, K> {
 }
 
 impl<'a, K: Beamformer> Units<'a, K> {
-    /// Returns the units of the block. The blocks of a group of beams share those of all streams, numbered in one row.
+    /// Returns the units of the block. The blocks of a group of beams share the units of all streams, numbered in one row.
     #[inline(always)]
     fn new(p: &'a Beamform) -> Self {
         let groups = divisor(p.groups);

@@ -4,7 +4,7 @@
 //! each sample once for all spectra.
 
 use crate::{
-    abi::channelise::{Channelise, FUSED_SPECTRA, MISSING, Place, Real, raw},
+    abi::channelise::{Channelise, FUSED_SPECTRA, MISSING, Real, SpectrumStart, raw},
     channelise::{
         AnyFilterbank, Filterbank,
         pass::{SharedBuffer, divide, store_point, store_points},
@@ -56,7 +56,7 @@ impl Filter {
     /// - `spectrum` is below `p.count` and `input` below `p.inputs`; points of the rows are points of the transform.
     #[inline(always)]
     pub unsafe fn filter<F: Filterbank>(&self, p: &Channelise) {
-        // SAFETY: as asked for; taps, encoding and residues are those of the parameters.
+        // SAFETY: as asked for; taps, encoding and residues equal the parameters.
         unsafe {
             let regular = self.regular(p);
             let whole = self.spectra(p) == FUSED_SPECTRA && p.places == 0;
@@ -192,7 +192,7 @@ impl Filter {
     ///
     /// # Safety
     /// - All that [`filter`](Self::filter) asks for.
-    /// - [`regular`](Self::regular) is true; `TAPS` and, but for [`ANY`], `ENCODING` are those of the parameters.
+    /// - [`regular`](Self::regular) is true; `TAPS` and, but for [`ANY`], `ENCODING` equal the parameters.
     /// - If `F` knows the residues, the block has [`FUSED_SPECTRA`] spectra, and `p.places` is 0.
     #[inline(always)]
     unsafe fn filter_whole<const TAPS: usize, const ENCODING: u32, F: Filterbank>(
@@ -254,7 +254,7 @@ impl Filter {
         while row < self.group * FUSED_SPECTRA {
             let [later, index] = divide(row, self.group);
             let (input, spectrum) = (self.input(p, index), self.spectrum + later);
-            let none = Place { first: MISSING, phase: 0, slope: 0 };
+            let none = SpectrumStart { first: MISSING, phase: 0, slope: 0 };
             let place = if spectrum < p.count {
                 // SAFETY: the input and the spectrum are below their counts.
                 unsafe { value::place(p, input, spectrum) }
@@ -283,7 +283,7 @@ impl Filter {
 /// those of that one.
 ///
 /// # Safety
-/// - [`Filter::regular`] is true for the samples, and `first` is that of an input, of a spectrum and of four residues.
+/// - [`Filter::regular`] is true for the samples, and `first` is the first sample of four residues of a spectrum of an input.
 /// - All blocks up to `most`, or up to the last of `TAPS` and [`FUSED_SPECTRA`], are samples of the launch.
 #[inline(always)]
 unsafe fn words_of<const TAPS: usize, const ENCODING: u32>(

@@ -147,7 +147,7 @@ impl<B: Bins> OutputStage<B> {
             && p.places == 0
             && p.value_stride == 1
             && near;
-        // SAFETY: as asked for; the gains are those of the parameters.
+        // SAFETY: as asked for; the gains are the ones that the parameters point at.
         unsafe {
             match (plain, p.gain_stride) {
                 (false, _) => return false,
@@ -225,7 +225,7 @@ impl<B: Bins> OutputStage<B> {
     #[cfg(not(corrust_target = "sm_80"))]
     #[inline(always)]
     pub unsafe fn store_in_cluster(self, p: &Channelise, spectra: u32) {
-        // SAFETY: as asked for; the gains are those of the parameters.
+        // SAFETY: as asked for; the gains are the ones that the parameters point at.
         unsafe {
             if p.gain_stride == 0 {
                 self.store_in_cluster_of::<GainOfInput>(p, spectra);

@@ -18,7 +18,7 @@ kernel! {
         let shift = p.bits.trailing_zeros();
         let mut input = block() / divisor(share);
         while input < p.inputs {
-            let source = Source { p: &p, input, shift };
+            let source = InputRow { p: &p, input, shift };
             let row = p.kept + input as u64 * p.kept_pitch;
             let mut word = (block() % divisor(share)) as u64 * threads() as u64 + thread() as u64;
             while word < p.kept_pitch / 4 {
@@ -31,14 +31,14 @@ kernel! {
 }
 
 /// Source of a row.
-struct Source<'a> {
+struct InputRow<'a> {
     p: &'a Keep,
     input: u32,
     /// Bits of a sample, as a power of two.
     shift: u32,
 }
 
-impl Source<'_> {
+impl InputRow<'_> {
     /// Place of a bit of the row: address of a byte, and number of a bit in it.
     #[inline(always)]
     fn place(&self, bit: u64) -> (u64, u32) {

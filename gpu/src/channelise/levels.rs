@@ -5,7 +5,7 @@
 
 use crate::{
     abi::channelise::{
-        Channelise, Complex, MISSING, Place, bin_at, merge, position_of, triple, untangle,
+        Channelise, Complex, MISSING, SpectrumStart, bin_at, merge, position_of, triple, untangle,
     },
     channelise::{load_twiddle, sample, value},
     isa::common::{
@@ -61,7 +61,7 @@ unsafe fn store(index: u32, point: Complex<f32>) {
 /// - All threads of the block call it together, in a launch that keeps the conditions of [`Channelise`].
 /// - `input` is below `p.inputs`, `spectrum` below `p.count`, and `place` is theirs.
 #[inline(always)]
-unsafe fn filter(p: &Channelise, input: u32, spectrum: u32, place: &Place) {
+unsafe fn filter(p: &Channelise, input: u32, spectrum: u32, place: &SpectrumStart) {
     let turn = sample::turn(p, spectrum);
     let mut index = thread();
     while index < p.size {
@@ -130,7 +130,7 @@ unsafe fn transform(p: &Channelise) {
 ///   keeps the conditions of [`Channelise`].
 /// - `input` is below `p.inputs`, `spectrum` below `p.count`, and `place` is theirs; no other block stores this spectrum.
 #[inline(always)]
-unsafe fn finish(p: &Channelise, input: u32, spectrum: u32, place: &Place) {
+unsafe fn finish(p: &Channelise, input: u32, spectrum: u32, place: &SpectrumStart) {
     let mut clipped = 0;
     let mut k = thread();
     // SAFETY: bins are below the size, and each is stored once.

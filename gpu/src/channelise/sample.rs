@@ -1,7 +1,7 @@
 //! Raw samples as f32, exactly.
 
 use crate::{
-    abi::channelise::{Channelise, Complex, LEVELS_2, Place, Real, raw},
+    abi::channelise::{Channelise, Complex, LEVELS_2, Real, SpectrumStart, raw},
     isa::common::{
         from_half, from_i32, load_global, load_global_2, load_global_4, load_global_8,
         load_global_16, prmt,
@@ -182,13 +182,13 @@ unsafe fn sum(p: &Channelise, first: u64, turn: u32, residue: u32, parts: u64, p
 ///
 /// # Safety
 /// - The launch keeps the conditions of [`Channelise`]; `input` is below `p.inputs`, `index` below `p.size`.
-/// - `place` is that of a spectrum that is not missing, and `turn` its [`turn`].
+/// - `place` belongs to a spectrum that is not missing, and `turn` its [`turn`].
 #[inline(always)]
 pub unsafe fn point(
     p: &Channelise,
     input: u32,
     turn: u32,
-    place: &Place,
+    place: &SpectrumStart,
     index: u32,
 ) -> Complex<f32> {
     let first = (input as u64 * p.input_stride)

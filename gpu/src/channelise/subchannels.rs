@@ -834,7 +834,7 @@ impl Work<'_> {
     ///
     /// # Safety
     /// - The launch keeps the conditions of [`Upchannelise`], of samples of `S`; `self.input` is below `p.inputs`.
-    /// - The residues are below `p.factor`, and `time` is that of a spectrum that exists.
+    /// - The residues are below `p.factor`, and `time` is the time of a spectrum that exists.
     #[inline(always)]
     unsafe fn filter<S: Sample, const R: usize>(
         &self,

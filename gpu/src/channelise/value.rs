@@ -2,7 +2,8 @@
 
 use crate::{
     abi::channelise::{
-        Channelise, Complex, MISSING, Place, Real, multiply, output, quadrant, rotation, turned,
+        Channelise, Complex, MISSING, Real, SpectrumStart, multiply, output, quadrant, rotation,
+        turned,
     },
     isa::common::{
         from_i32, halves, load_global_2, round, store_global, store_global_2, store_global_8,
@@ -16,19 +17,19 @@ use crate::{
 /// - The launch keeps the conditions of [`Channelise`].
 /// - `input` is below `p.inputs` and `spectrum` below `p.count`.
 #[inline(always)]
-pub unsafe fn place(p: &Channelise, input: u32, spectrum: u32) -> Place {
+pub unsafe fn place(p: &Channelise, input: u32, spectrum: u32) -> SpectrumStart {
     if p.places == 0 {
         let first = p.origin + spectrum as u64 * p.hop as u64;
-        return Place { first: first as i64, phase: 0, slope: 0 };
+        return SpectrumStart { first: first as i64, phase: 0, slope: 0 };
     }
-    let address =
-        p.places + (input as u64 * p.count as u64 + spectrum as u64) * size_of::<Place>() as u64;
+    let address = p.places
+        + (input as u64 * p.count as u64 + spectrum as u64) * size_of::<SpectrumStart>() as u64;
     // SAFETY: a place that is there, 8-byte aligned.
     let word = |index: u64| unsafe {
         let [low, high] = load_global_2(address + 8 * index);
         (high as u64) << 32 | low as u64
     };
-    Place { first: word(0) as i64, phase: word(1), slope: word(2) }
+    SpectrumStart { first: word(0) as i64, phase: word(1), slope: word(2) }
 }
 
 /// The channel of bin `k`, and its frequency in channels.
@@ -66,7 +67,7 @@ pub unsafe fn store(
     input: u32,
     spectrum: u32,
     k: u32,
-    place: &Place,
+    place: &SpectrumStart,
     bin: Complex<f32>,
 ) -> bool {
     let (channel, frequency) = channel(p, k);

@@ -227,7 +227,7 @@ struct Sums {
 
 /// Part of the samples that a warp correlates.
 #[derive(Clone, Copy)]
-struct Part<'a> {
+struct WarpSamples<'a> {
     p: &'a CorrelateFew,
     /// Its ring.
     ring: u32,
@@ -238,7 +238,7 @@ struct Part<'a> {
     room: u32,
 }
 
-impl Part<'_> {
+impl WarpSamples<'_> {
     /// Copies stage `stage`, which begins at time `first`, of samples as delivered. What lies beyond the last time
     /// becomes zero.
     ///
@@ -537,7 +537,7 @@ unsafe fn store<F: Form, const FRAGMENTS: usize>(
 
 /// A slice of the times of a warp's channels, and its sums.
 struct Slice<'a, F, const FRAGMENTS: usize> {
-    part: &'a Part<'a>,
+    part: &'a WarpSamples<'a>,
     /// Number of stages.
     stages: u32,
     /// First time of the stage that is loaded next.
@@ -573,7 +573,7 @@ impl<F: Form, const FRAGMENTS: usize> Work for Slice<'_, F, FRAGMENTS> {
 
     #[inline(always)]
     unsafe fn multiply(&mut self, _: u32, stage: u32) {
-        let Part { p, ring, .. } = *self.part;
+        let WarpSamples { p, ring, .. } = *self.part;
         // SAFETY: the warp is whole, and the stage complete.
         unsafe {
             multiply::<F, FRAGMENTS>(&mut self.sums, ring + stage, self.lane_offset, p.excess);
@@ -599,7 +599,7 @@ unsafe fn correlate<F: Form, const FRAGMENTS: usize>(p: &CorrelateFew) {
     let left = p.channels - first_channel;
     let ring = dynamic_shared() + warp * FEW_STAGES * FEW_STAGE_BYTES;
     let channels = if left < together { left } else { together };
-    let part = &Part { p, ring, first_channel, channels, room: 16 * FRAGMENTS as u32 };
+    let part = &WarpSamples { p, ring, first_channel, channels, room: 16 * FRAGMENTS as u32 };
 
     let first = slice * p.slice_stages * F::TIMES;
     let end = first + p.slice_stages * F::TIMES;

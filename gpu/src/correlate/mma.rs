@@ -191,7 +191,7 @@ type Fragments = [[[[u32; 4]; 2]; PAIRS]; MOST_ROWS];
 
 /// Adds one of `sums` to its counterpart in `left`, and clears it.
 #[inline(always)]
-fn take<S: Samples>(
+fn flush_sum<S: Samples>(
     sums: &mut Fragments,
     left: &mut Fragments,
     (m, pair, half, word): (usize, usize, usize, usize),
@@ -282,7 +282,7 @@ impl<K: Correlator> Panels<K> {
 
     /// Whether chunk `copy` is one of columns that are among the rows.
     #[inline(always)]
-    fn spared(&self, copy: u32) -> bool {
+    fn shared_with_rows(&self, copy: u32) -> bool {
         self.among && copy * K::TILE.inputs_at_once() >= K::TILE.rows
     }
 
@@ -299,7 +299,7 @@ impl<K: Correlator> Panels<K> {
     /// # Safety
     /// - All threads of the block call it, for the same `stage` and step, with all parts `0..parts` in some order;
     ///   `part < parts`.
-    /// - `stage` is that of a step of the ring. All warps have passed the barrier behind their last reads of it
+    /// - `stage` is the address of a stage of the ring. All warps have passed the barrier behind their last reads of it
     ///   ([`Ring::wait`]).
     /// - The step is whole: the samples have 128 bytes more in each row from the sources on, `steps` steps further. A
     ///   launch keeps them constant and 16-byte aligned ([`Correlate`]).
@@ -307,7 +307,7 @@ impl<K: Correlator> Panels<K> {
     unsafe fn load_part(&self, stage: u32, steps: u32, part: usize, parts: usize) {
         let stage = opaque(stage);
         each!(copy < K::COPIES, {
-            if copy % parts == part && !self.spared(copy as u32) {
+            if copy % parts == part && !self.shared_with_rows(copy as u32) {
                 let from = self.sources[copy] + (steps * STEP_BYTES) as u64;
                 // SAFETY: 16 aligned bytes of the stage, which are free and this thread's alone; they come from the
                 // row of an input that exists, and the step ends within the row.
@@ -330,7 +330,7 @@ impl<K: Correlator> Panels<K> {
     ///
     /// # Safety
     /// - All threads of the block call it, for the same `step` and `stage`.
-    /// - `stage` is that of a step of the ring. All warps have passed the barrier behind their last reads of it
+    /// - `stage` is the address of a stage of the ring. All warps have passed the barrier behind their last reads of it
     ///   ([`Ring::wait`]).
     /// - A launch keeps the samples constant and 16-byte aligned, `row_bytes` of each row ([`Correlate`]).
     #[inline(always)]
@@ -344,14 +344,14 @@ impl<K: Correlator> Panels<K> {
         let left = p.row_bytes.saturating_sub(byte + thread % panel::CHUNKS * panel::CHUNK);
         let bytes = if left < panel::CHUNK { left } else { panel::CHUNK };
         let mut copy = opaque(0);
-        while copy < opaque(K::COPIES as u32) && !self.spared(copy) {
+        while copy < opaque(K::COPIES as u32) && !self.shared_with_rows(copy) {
             // A copy of zero bytes still needs an address inside the samples.
             let from = match bytes {
                 0 => p.samples,
                 _ => self.source(p, &place, thread, copy) + byte as u64,
             };
             // SAFETY: 16 aligned bytes of the stage, which are free and this thread's alone; `bytes` ends with the row
-            // of an input that exists, and where it is zero the address is that of the samples.
+            // of an input that exists, and where it is zero the address is `p.samples`.
             unsafe { cp_async_16(self.to(thread, copy) + stage, from, bytes) };
             copy += 1;
         }
@@ -361,7 +361,7 @@ impl<K: Correlator> Panels<K> {
     ///
     /// # Safety
     /// - All threads of the block call it, at the beginning of the kernel: nobody has read the stages yet.
-    /// - The sources are those of the first step ([`Panels::new`]).
+    /// - The addresses of copies belong to the first step ([`Panels::new`]).
     /// - A launch keeps the samples constant and 16-byte aligned, `row_bytes` of each row ([`Correlate`]).
     #[inline(always)]
     unsafe fn start(&mut self, p: &Correlate) {
@@ -388,7 +388,7 @@ impl<K: Correlator> Panels<K> {
 }
 
 /// Part of a block's work that a warp does with each step.
-trait Part<K: Correlator> {
+trait WarpWork<K: Correlator> {
     /// Whether laps of the ring are straight code.
     const LAPS: bool;
 
@@ -459,7 +459,7 @@ trait Part<K: Correlator> {
 /// Part of a warp that has no baselines: it only copies.
 struct Idle;
 
-impl<K: Correlator> Part<K> for Idle {
+impl<K: Correlator> WarpWork<K> for Idle {
     const LAPS: bool = false;
 
     #[inline(always)]
@@ -500,7 +500,7 @@ impl Addresses {
     ///
     /// # Safety
     /// - All 32 lanes of the warp call it together, with the same `stage` and `chunk`.
-    /// - `stage` is that of a step of the ring; `self` points at `16 K::ROWS` rows of its panels.
+    /// - `stage` is the address of a stage of the ring; `self` points at `16 K::ROWS` rows of its panels.
     /// - Its step was waited for ([`Ring::wait`]), and is not copied to before the next wait.
     #[inline(always)]
     unsafe fn load_rows<K: Correlator>(&self, stage: u32, chunk: usize) -> [[u32; 4]; MOST_ROWS] {
@@ -517,7 +517,7 @@ impl Addresses {
     ///
     /// # Safety
     /// - All 32 lanes of the warp call it together, with the same `stage`, `chunk` and `pair`.
-    /// - `stage` is that of a step of the ring; `self` points at `16 (pair + 1)` columns of its panels or more.
+    /// - `stage` is the address of a stage of the ring; `self` points at `16 (pair + 1)` columns of its panels or more.
     /// - Its step was waited for ([`Ring::wait`]), and is not copied to before the next wait.
     #[inline(always)]
     unsafe fn load_columns<S: Multiply>(&self, stage: u32, chunk: usize, pair: usize) -> [u32; 4] {
@@ -598,7 +598,7 @@ impl<K: Correlator, C: Columns> Products<K, C> {
     }
 }
 
-impl<K: Correlator, C: Columns> Part<K> for Products<K, C> {
+impl<K: Correlator, C: Columns> WarpWork<K> for Products<K, C> {
     const LAPS: bool = C::LAPS && K::ROWS <= K::Samples::STRAIGHT_ROWS;
 
     #[inline(always)]
@@ -656,8 +656,8 @@ impl<K: Correlator, C: Columns> Part<K> for Products<K, C> {
                     for half in 0..2 {
                         for word in 0..4 {
                             let place = (m, pair, half, word);
-                            take::<K::Samples>(&mut sums.real, &mut left.real, place);
-                            take::<K::Samples>(&mut sums.imaginary, &mut left.imaginary, place);
+                            flush_sum::<K::Samples>(&mut sums.real, &mut left.real, place);
+                            flush_sum::<K::Samples>(&mut sums.imaginary, &mut left.imaginary, place);
                         }
                     }
                 });

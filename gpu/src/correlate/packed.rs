@@ -65,7 +65,7 @@ trait Packing {
 }
 
 /// Order of samples in memory.
-trait Source<P: Packing> {
+trait SampleOrder<P: Packing> {
     /// Words of an input that a thread loads for a stage.
     type Loaded: Copy;
     /// Words of missing samples.
@@ -89,7 +89,7 @@ trait Source<P: Packing> {
 /// Native int8 samples, 16 bytes a stage; rows are padded to as much.
 struct Native;
 
-impl<P: Packing> Source<P> for Native {
+impl<P: Packing> SampleOrder<P> for Native {
     type Loaded = [u32; 4];
     const NONE: [u32; 4] = [0; 4];
     const STAGE: u32 = PACKED_TIMES;
@@ -126,7 +126,7 @@ impl<const BITS: u32> Words<BITS> {
     const STEPS: u32 = if BITS == 3 { 1 } else { 4 / BITS };
 }
 
-impl<const BITS: u32> Source<Codes<BITS>> for Words<BITS> {
+impl<const BITS: u32> SampleOrder<Codes<BITS>> for Words<BITS> {
     type Loaded = [u32; 2];
     const NONE: [u32; 2] = [0; 2];
     const STAGE: u32 = if BITS == 3 { PACKED_TIMES_3 } else { PACKED_TIMES };
@@ -150,7 +150,7 @@ impl<const BITS: u32> Source<Codes<BITS>> for Words<BITS> {
     fn stage([real, imaginary]: [u32; 2], is_row: bool, mut store: impl FnMut(u32, u32)) {
         let imaginary = if is_row { imaginary } else { !imaginary };
         let code = |word: u32, time: u32| word >> (time * BITS) & Codes::<BITS>::LARGEST;
-        for time in 0..<Self as Source<Codes<BITS>>>::STAGE {
+        for time in 0..<Self as SampleOrder<Codes<BITS>>>::STAGE {
             store(time, code(real, time) | code(imaginary, time) << 11);
         }
     }
@@ -404,7 +404,7 @@ fn split<P: Packing, const ROWS: usize, const COLUMNS: usize>(
 #[allow(clippy::manual_is_multiple_of)]
 unsafe fn correlate<
     P: Packing,
-    S: Source<P>,
+    S: SampleOrder<P>,
     const ROWS: usize,
     const COLUMNS: usize,
     const INPUTS: usize,

@@ -146,6 +146,6 @@ pub unsafe fn store<const COLUMNS: usize>(
     value: impl Fn(usize) -> [u32; 2],
     add: impl Fn(u64, u32),
 ) {
-    // SAFETY: the warp is whole, the patch its own, and the corner's rows and columns are those of its tile.
+    // SAFETY: the warp is whole, the patch its own, and the corner's rows and columns lie in its tile.
     unsafe { patch::store::<COLUMNS>(&corner(p, tile, warp), patch, value, add) };
 }

@@ -474,7 +474,7 @@ struct Correlator<'a, S, F> {
 /// - All threads of a block of `shape.threads()` call it together, once, in a launch that keeps the conditions of
 ///   [`CorrelateWarpgroup`]: addresses, tensor maps, tickets.
 /// - The block has `shape.shared().bytes` of dynamic shared memory, all of it free.
-/// - The numbers of registers are those of `shape`.
+/// - `shape` states these numbers of registers.
 #[inline(always)]
 unsafe fn correlate<
     S: Parts<F>,
@@ -512,7 +512,7 @@ unsafe fn correlate<
 
 impl<S: Parts<F>, F: Feed> Stage for Correlator<'_, S, F> {
     #[inline(always)]
-    unsafe fn take(&self) -> Option<u32> {
+    unsafe fn next_tile(&self) -> Option<u32> {
         // SAFETY: one thread of the block asks, and the counter of tickets is this launch's, as `CorrelateWarpgroup`
         // says.
         unsafe { take_tile(self.p) }
@@ -683,7 +683,7 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
     ///
     /// # Safety
     /// - All 32 lanes of each warp of the warpgroup call it together.
-    /// - Sums are those of tile `index`, of the warp's 16 rows by the first `2 WORDS` columns. No other warp of the
+    /// - The sums belong to tile `index`, to the warp's 16 rows by the first `2 WORDS` columns. No other warp of the
     ///   launch writes these baselines: a tile is one block's, and its rows one warp's.
     /// - Memory at `p.visibilities` and, at the left edge, `p.row_sums` is as [`CorrelateWarpgroup`] says.
     #[inline(always)]

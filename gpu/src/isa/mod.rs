@@ -30,7 +30,7 @@ macro_rules! ptx {
 ///
 /// A launch of any kernel keeps these conditions, which the kernels' own comments call the conditions of a launch:
 ///
-/// - The GPU, the threads of a block, the bytes of its dynamic shared memory and the blocks of a cluster are those of
+/// - The GPU, the threads of a block, the bytes of its dynamic shared memory and the blocks of a cluster are as in
 ///   the kernel's [`Entry`](crate::abi::Entry). Grids and blocks have one dimension.
 /// - The grid is as large as the documentation of the kernel or of its parameters says.
 /// - An address in the parameters is device memory of the size and alignment that the field's documentation

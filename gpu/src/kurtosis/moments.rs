@@ -77,7 +77,7 @@ fn widen(nibbles: u32) -> [u32; 2] {
 /// `|x|^2` of the sample at `address`, in the units of [`Sums`].
 ///
 /// # Safety
-/// - `address` is that of a sample of the launch.
+/// - `address` is the address of a sample of the launch.
 #[inline(always)]
 unsafe fn power(p: &Moments, address: u64) -> u32 {
     // SAFETY: a sample that is there; addresses of int8 pairs are even.
@@ -126,7 +126,7 @@ fn blocks_and_channels(p: &Moments) -> u64 {
 /// Two words of int8 parts: four samples at `address`.
 ///
 /// # Safety
-/// - `address` is that of four samples of the launch, side by side, at a multiple of their bytes.
+/// - `address` is the address of four samples of the launch, side by side, at a multiple of their bytes.
 #[inline(always)]
 unsafe fn four_samples(p: &Moments, address: u64, flip: u32) -> [u32; 2] {
     // SAFETY: one aligned load of four samples, which are there.

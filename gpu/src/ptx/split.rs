@@ -1,11 +1,11 @@
-//! A module of PTX, taken apart into its kernels. Part of `build.rs`, too.
+//! A module of PTX, taken apart into its kernels. Section of `build.rs`, too.
 
 extern crate alloc;
 
 use alloc::{string::String, vec::Vec};
 
 /// A piece of a module.
-struct Part<'a> {
+struct Section<'a> {
     kind: Kind,
     name: &'a str,
     text: String,
@@ -23,7 +23,7 @@ enum Kind {
 /// The kernels of a PTX module: the name of each, and a module of it alone with the variables that it names
 /// and all functions. Lines stay as they are.
 pub fn split(module: &str) -> Vec<(&str, String)> {
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<Section> = Vec::new();
     // Whether the last part goes on to its last brace.
     let mut open = false;
     for line in module.lines() {
@@ -40,7 +40,7 @@ pub fn split(module: &str) -> Vec<(&str, String)> {
                 (Kind::Directive, None)
             };
             open = matches!(kind, Kind::Kernel | Kind::Function);
-            parts.push(Part { kind, name: name.unwrap_or_default(), text: String::new() });
+            parts.push(Section { kind, name: name.unwrap_or_default(), text: String::new() });
         }
         if (open || is_declaration)
             && let Some(part) = parts.last_mut()
@@ -50,8 +50,8 @@ pub fn split(module: &str) -> Vec<(&str, String)> {
         }
         open &= line != "}";
     }
-    let module_of = |kernel: &Part| {
-        let belongs = |part: &&Part| match part.kind {
+    let module_of = |kernel: &Section| {
+        let belongs = |part: &&Section| match part.kind {
             Kind::Directive | Kind::Function => true,
             Kind::Variable => kernel.text.contains(part.name),
             Kind::Kernel => part.name == kernel.name,

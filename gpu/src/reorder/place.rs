@@ -9,7 +9,7 @@
 //! 4 on the bus of an H200.
 
 use crate::{
-    abi::reorder::Place,
+    abi::reorder::PlacePayloads,
     isa::common::{
         barrier, block, blocks, dynamic_shared, lane, load_global, load_global_4, load_shared,
         prmt_by, read_global_64, store_global_8, store_global_16, store_shared_4, thread, threads,
@@ -20,12 +20,12 @@ use crate::{
 /// Bytes of a sample.
 const SAMPLE: u32 = 2;
 
-/// Bytes of a `Piece`.
+/// Bytes of a `PayloadPiece`.
 const ENTRY: u64 = 24;
 
 kernel! {
     /// Brings pieces of payloads to their places.
-    fn reorder_place(p: Place) {
+    fn reorder_place(p: PlacePayloads) {
         let parts = divisor(p.parts);
         let grain = divisor(SAMPLE * p.parts);
         let row_bytes = divisor(grain.get() * p.times);

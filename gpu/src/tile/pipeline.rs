@@ -103,7 +103,7 @@ pub trait Stage: Work {
     /// # Safety
     /// - One thread of the block calls it.
     /// - What hands tiles out (a counter of tickets) is used by this launch alone.
-    unsafe fn take(&self) -> Option<u32>;
+    unsafe fn next_tile(&self) -> Option<u32>;
 
     /// Starts the copy of the step that begins at `byte` to `stage`, and announces its bytes to the barrier `full`,
     /// whose phase ends when they have arrived. One thread.
@@ -184,7 +184,7 @@ impl Pipeline {
     /// - `ring` is the caller's place in the ring: it has seen every phase of the lap before end.
     #[inline(always)]
     pub unsafe fn wait_full(self, ring: &Ring) {
-        // SAFETY: the barrier is made, and the parity is that of the phase under way or the one before.
+        // SAFETY: the barrier is made, and the parity belongs to the present phase or the one before.
         unsafe { mbarrier_wait(self.barrier(self.plan.full, ring), ring.parity) };
     }
 
@@ -196,7 +196,7 @@ impl Pipeline {
     /// - `ring` is the caller's place in the ring: it has seen every phase of the lap before end.
     #[inline(always)]
     pub unsafe fn wait_transformed(self, ring: &Ring) {
-        // SAFETY: the barrier is made, and the parity is that of the phase under way or the one before.
+        // SAFETY: the barrier is made, and the parity belongs to the present phase or the one before.
         unsafe { mbarrier_wait(self.barrier(self.plan.transformed, ring), ring.parity) };
     }
 
@@ -207,7 +207,7 @@ impl Pipeline {
     /// - `ring` is the caller's place in the ring: it has seen every phase of the lap before end.
     #[inline(always)]
     pub unsafe fn wait_empty(self, ring: &Ring) {
-        // SAFETY: the barrier is made, and the parity is that of the phase under way or the one before.
+        // SAFETY: the barrier is made, and the parity belongs to the present phase or the one before.
         unsafe { mbarrier_wait(self.barrier(self.plan.empty, ring), ring.parity ^ 1) };
     }
 
@@ -308,7 +308,7 @@ impl Pipeline {
     /// - `ring` is the caller's place in the ring: it has seen every phase of the lap before end.
     #[inline(always)]
     pub unsafe fn wait_ready<W: Work>(self, ring: &Ring) {
-        // SAFETY: the barriers are made, and the parity is that of the phase under way or the one before.
+        // SAFETY: the barriers are made, and the parity belongs to the present phase or the one before.
         unsafe {
             if W::TRANSFORMS {
                 // TMA's writes are visible only to threads that wait for its barrier.
@@ -331,7 +331,7 @@ impl Pipeline {
         // SAFETY: one thread goes round the ring, and waits for a stage to be empty before it announces and loads
         // there. At the end it waits for one more, whose phase of `full` it ends itself, with no bytes.
         unsafe {
-            while let Some(index) = work.take() {
+            while let Some(index) = work.next_tile() {
                 let tile = work.tile(index);
                 let mut byte = 0;
                 while byte < work.row_bytes() {

@@ -267,7 +267,7 @@ impl<V: Value> Lists<V> {
                 self.pair_delayed(shape, group, run, &curve.cells[cells]);
             }
             let cells = group * shape.cells()..(group + 1) * shape.cells();
-            keep(self.delayed(), run.complete(group), &mut curve.cells[cells]);
+            keep_newest(self.delayed(), run.complete(group), &mut curve.cells[cells]);
             std::mem::swap(&mut self.direct, &mut self.next[0]);
             std::mem::swap(&mut self.delayed, &mut self.next[1]);
         }
@@ -404,7 +404,7 @@ fn line<V: Value>(cells: &[V], list: &mut Vec<Entry<V>>) {
 
 /// Keeps the newest of a list as the delay line, after so many new bins.
 #[inline(always)]
-fn keep<V: Value>(list: &[Entry<V>], new: u32, cells: &mut [V]) {
+fn keep_newest<V: Value>(list: &[Entry<V>], new: u32, cells: &mut [V]) {
     cells.fill(V::default());
     let newest = new as usize + cells.len() - 1;
     for y in list.iter().rev().take_while(|y| y.at >= new) {

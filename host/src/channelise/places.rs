@@ -2,7 +2,7 @@
 
 use std::{fmt, ops::Range, sync::Arc};
 
-use corrust_gpu::abi::channelise::{MISSING, Place};
+use corrust_gpu::abi::channelise::{MISSING, SpectrumStart};
 
 use crate::{
     channelise::{delays::DelayModel, shape::Shape},
@@ -41,7 +41,7 @@ struct Input {
 
 impl Input {
     /// Advances past the spectrum that would begin at sample `start`, and has this place.
-    fn pass(&mut self, place: Option<Place>, start: i64) {
+    fn advance(&mut self, place: Option<SpectrumStart>, start: i64) {
         // Without a delay, or where it leaps, samples are kept for as long as one may be.
         let first = place.map_or(i64::MIN, |place| place.first);
         let floor = first.max(start - MAX_DELAY_SAMPLES);
@@ -73,7 +73,7 @@ pub(super) struct Batch {
     pub hop: usize,
     /// `[input][spectrum]`, samples counted from the stream's start; empty where inputs have no delays and
     /// nothing is missing.
-    pub places: Vec<Place>,
+    pub places: Vec<SpectrumStart>,
     /// Spectra of the batch that are missing.
     pub missing: Vec<Missing>,
     /// The first sample that spectra after these may be made of.
@@ -81,9 +81,9 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) fn place(&self, input: usize, spectrum: usize) -> Place {
+    pub(super) fn place(&self, input: usize, spectrum: usize) -> SpectrumStart {
         let start = (self.first + spectrum as u64) * self.hop as u64;
-        let undelayed = Place { first: start as i64, phase: 0, slope: 0 };
+        let undelayed = SpectrumStart { first: start as i64, phase: 0, slope: 0 };
         self.places.get(input * self.count + spectrum).copied().unwrap_or(undelayed)
     }
 }
@@ -139,12 +139,12 @@ impl Places {
                 for earlier in number.saturating_sub(reach)..number {
                     let start = (earlier * hop) as i64;
                     let place = self.turned(&delays, index, start)?;
-                    self.inputs[index].pass(place, start);
+                    self.inputs[index].advance(place, start);
                 }
             }
         }
         self.total = u64::MAX;
-        self.total = self.keep()?;
+        self.total = self.first_needed()?;
         Ok(self.total)
     }
 
@@ -183,7 +183,7 @@ impl Places {
         if self.delays.is_none() && self.inputs.iter().all(|input| input.gaps.is_empty()) {
             batch.count = most;
             self.next += most as u64;
-            batch.keep = self.keep()?;
+            batch.keep = self.first_needed()?;
             return Ok(batch);
         }
         // `[spectrum][input]`.
@@ -197,12 +197,12 @@ impl Places {
             batch.places.extend(rows.iter().skip(input).step_by(self.shape.inputs));
         }
         batch.missing = missing(&batch);
-        batch.keep = self.keep()?;
+        batch.keep = self.first_needed()?;
         Ok(batch)
     }
 
     /// The first sample that spectra to come may be made of; gaps before it are forgotten.
-    fn keep(&mut self) -> Result<u64> {
+    fn first_needed(&mut self) -> Result<u64> {
         let next = self.next;
         let mut keep = self.total;
         for index in 0..self.shape.inputs {
@@ -218,14 +218,14 @@ impl Places {
     }
 
     /// Appends the places of a spectrum, unless samples of it are still to come.
-    fn row(&mut self, number: u64, ends: bool, rows: &mut Vec<Place>) -> Result<bool> {
+    fn row(&mut self, number: u64, ends: bool, rows: &mut Vec<SpectrumStart>) -> Result<bool> {
         let begin = rows.len();
         let window = self.shape.window() as i64;
         let start = (number * self.shape.hop as u64) as i64;
         let total = self.total as i64;
         for index in 0..self.shape.inputs {
             let place = match &self.delays {
-                None => Some(Place { first: start, phase: 0, slope: 0 }),
+                None => Some(SpectrumStart { first: start, phase: 0, slope: 0 }),
                 Some(delays) => self.turned(delays, index, start)?,
             };
             let input = &self.inputs[index];
@@ -242,16 +242,16 @@ impl Places {
                 let later = input.gaps.partition_point(|gap| gap.end <= range.start);
                 range.end <= total && input.gaps.get(later).is_none_or(|gap| gap.start >= range.end)
             });
-            rows.push(there.unwrap_or(Place { first: MISSING, phase: 0, slope: 0 }));
+            rows.push(there.unwrap_or(SpectrumStart { first: MISSING, phase: 0, slope: 0 }));
             if self.delays.is_some() {
-                self.inputs[index].pass(place, start);
+                self.inputs[index].advance(place, start);
             }
         }
         Ok(true)
     }
 
     /// The place of the spectrum of an input that would begin at sample `start`, if its delay is known.
-    fn turned(&self, delays: &Delays, input: usize, start: i64) -> Result<Option<Place>> {
+    fn turned(&self, delays: &Delays, input: usize, start: i64) -> Result<Option<SpectrumStart>> {
         let residues = self.shape.residues() as f64;
         let seconds = (start as f64 + self.shape.window() as f64 / 2.0) / delays.rate;
         let Some(delay) = delays.model.delay(input, seconds) else { return Ok(None) };
@@ -265,7 +265,7 @@ impl Places {
         }
         let slope = fixed((whole - samples) / residues);
         let phase = fixed(-(delays.sky * delay));
-        Ok(Some(Place { first: start - whole as i64, phase, slope }))
+        Ok(Some(SpectrumStart { first: start - whole as i64, phase, slope }))
     }
 }
 
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn equal_gaps_of_neighbours_are_one() {
-        let place = |first| Place { first, phase: 0, slope: 0 };
+        let place = |first| SpectrumStart { first, phase: 0, slope: 0 };
         let (here, gone) = (place(0), place(MISSING));
         let batch = Batch {
             count: 3,

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::{
     given,
-    levels::{Levels, Place, Range},
+    levels::{Levels, Range, TablePosition},
     sums::Sums,
 };
 use crate::{
@@ -95,7 +95,12 @@ impl Kind {
     }
 
     /// Limits and mean for `samples` samples at a place, interpolated between the tabulated ones.
-    fn limits(&self, samples: i64, Place { entry, part }: Place, false_alarm: f64) -> [f64; 3] {
+    fn limits(
+        &self,
+        samples: i64,
+        TablePosition { entry, part }: TablePosition,
+        false_alarm: f64,
+    ) -> [f64; 3] {
         let row = |count: i32| {
             let [a, b] = [entry, entry + 1].map(|entry| self.made(count, entry, false_alarm));
             [0, 1, 2].map(|of| a[of] + part * (b[of] - a[of]))

@@ -38,7 +38,7 @@ struct Entry {
 
 /// Place of a power in the table: entries around it, and how far it is from the first to the second.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct TablePosition {
     pub entry: usize,
     pub part: f64,
 }
@@ -73,7 +73,7 @@ impl Levels {
         let ratio = (largest / least).powf(1.0 / (ENTRIES - 1) as f64);
         let entry = |entry: usize| {
             let deviation = least * ratio.powi(entry as i32);
-            let [a, b] = parts.map(|part| Part::new(range, deviation * part));
+            let [a, b] = parts.map(|part| ComponentMoments::new(range, deviation * part));
             // Derivatives by the logarithm of the deviation.
             let by_square = a.fourth[1]
                 + b.fourth[1]
@@ -94,16 +94,16 @@ impl Levels {
     }
 
     /// Place of a mean power.
-    pub(super) fn place(&self, power: f64) -> Place {
+    pub(super) fn place(&self, power: f64) -> TablePosition {
         let above = self.entries.partition_point(|entry| entry.power < power);
         let above = above.clamp(1, self.entries.len() - 1);
         let (a, b) = (self.entries[above - 1], self.entries[above]);
         let part = ((power - a.power) / (b.power - a.power)).clamp(0.0, 1.0);
-        Place { entry: above - 1, part }
+        TablePosition { entry: above - 1, part }
     }
 
     /// Mean of `|x|^4` of noise of a place's power, by Hermite's cubic.
-    pub(super) fn square(&self, Place { entry, part }: Place) -> f64 {
+    pub(super) fn square(&self, TablePosition { entry, part }: TablePosition) -> f64 {
         let (a, b) = (self.entries[entry], self.entries[entry + 1]);
         let (step, rest) = (b.power - a.power, 1.0 - part);
         let ends = a.square * rest * rest * (1.0 + 2.0 * part)
@@ -164,12 +164,12 @@ fn tails_of(Range { least, most }: Range, deviation: f64) -> impl Iterator<Item 
 
 /// Mean of the second and the fourth power of one part of noise that was rounded, and the derivative of each by the logarithm of
 /// the deviation.
-struct Part {
+struct ComponentMoments {
     second: [f64; 2],
     fourth: [f64; 2],
 }
 
-impl Part {
+impl ComponentMoments {
     fn new(range: Range, deviation: f64) -> Self {
         let mut part = Self { second: [0.0; 2], fourth: [0.0; 2] };
         for (k, (sides, z)) in (1_i32..).zip(tails_of(range, deviation)) {

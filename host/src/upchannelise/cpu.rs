@@ -174,11 +174,11 @@ impl Cpu {
         for counts in counts {
             clipped.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         }
-        self.keep(bytes, batch)
+        self.keep_history(bytes, batch)
     }
 
     /// Keeps what the next spectra are made of.
-    fn keep(&mut self, block: &[u8], batch: &Batch) -> Result<()> {
+    fn keep_history(&mut self, block: &[u8], batch: &Batch) -> Result<()> {
         let drop = batch.drop * self.bank.shape.time_bytes();
         let old = self.kept.get(drop..).unwrap_or_default();
         let new = &block[drop.saturating_sub(self.kept.len())..];

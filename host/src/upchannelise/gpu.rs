@@ -281,7 +281,7 @@ impl OnGpu {
             };
             self.launch(stream, &parameters)?;
         }
-        self.keep(stream, &brought, batch)?;
+        self.keep_history(stream, &brought, batch)?;
         if let Some(other) = order {
             self.gpu.order(stream, other)?;
         }
@@ -391,7 +391,7 @@ impl OnGpu {
     }
 
     /// Keeps the samples of a piece, and those kept before, that the next spectra are made of.
-    fn keep(&mut self, stream: Stream, piece: &Samples<'_>, batch: &Batch) -> Result<()> {
+    fn keep_history(&mut self, stream: Stream, piece: &Samples<'_>, batch: &Batch) -> Result<()> {
         let pitch = self.shape.time_bytes();
         let times = piece.extents().times;
         let old = batch.kept.saturating_sub(batch.drop);

@@ -125,7 +125,7 @@ impl<T: Copy> Ring<T> {
     }
 
     /// Takes the first `count` values out.
-    pub fn take(&mut self, count: u32) {
+    pub fn release(&mut self, count: u32) {
         self.next = self.next.wrapping_add(count);
         self.number(self.offsets.consumer).store(self.next, Ordering::Release);
     }

@@ -226,7 +226,7 @@ impl Queue {
             }
             taken += frames as u32;
         }
-        self.came.take(taken);
+        self.came.release(taken);
         self.empty.put(&mut self.read);
         if self.empty.sleeps() {
             self.poll(Duration::ZERO)?;

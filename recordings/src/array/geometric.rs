@@ -31,7 +31,7 @@ use sofars::{
 use crate::array::{
     file::{Array, Field, Location},
     pointing::SPEED_OF_LIGHT,
-    polynomials::{Piece, Polynomials},
+    polynomials::{Polynomial, Polynomials},
     tai::Moment,
 };
 
@@ -250,7 +250,7 @@ impl Geometric {
                     scale /= end - start;
                     scaled
                 });
-                pieces.push(Piece { start, end, coefficients: coefficients.to_vec() });
+                pieces.push(Polynomial { start, end, coefficients: coefficients.to_vec() });
             }
         }
         Polynomials::new(inputs)

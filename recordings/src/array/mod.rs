@@ -21,7 +21,7 @@ pub(crate) mod weights;
 
 pub use geometric::{EarthOrientation, Geometric};
 pub use pointing::{Pointing, SPEED_OF_LIGHT, delays};
-pub use polynomials::{Piece, Polynomials};
+pub use polynomials::{Polynomial, Polynomials};
 
 /// Largest relative difference of two numbers that say the same.
 pub(crate) const TOLERANCE: f64 = 1e-9;

@@ -31,12 +31,12 @@ use crate::array::{tai::Moment, time::parse_moment};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Polynomials {
     /// Pieces of each input, ascending and apart.
-    inputs: Vec<Vec<Piece>>,
+    inputs: Vec<Vec<Polynomial>>,
 }
 
 /// A polynomial and the time for which it holds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Piece {
+pub struct Polynomial {
     /// First second, after the recording's start.
     pub start: f64,
     /// Last second.
@@ -45,7 +45,7 @@ pub struct Piece {
     pub coefficients: Vec<f64>,
 }
 
-impl Piece {
+impl Polynomial {
     /// The delay in seconds, `seconds` after the recording's start.
     fn delay(&self, seconds: f64) -> f64 {
         let Some((last, others)) = self.coefficients.split_last() else { return 0.0 };
@@ -87,7 +87,7 @@ impl Polynomials {
     /// # Errors
     /// [`Error::Invalid`] for pieces that end before they start, lie in another order or over each other, or
     /// have no coefficients or such as are not finite.
-    pub fn new(inputs: Vec<Vec<Piece>>) -> Result<Self> {
+    pub fn new(inputs: Vec<Vec<Polynomial>>) -> Result<Self> {
         for (input, pieces) in inputs.iter().enumerate() {
             check(pieces).map_err(|fault| Error::invalid(format!("input {input}, {fault}")))?;
         }
@@ -99,7 +99,7 @@ impl Polynomials {
     /// # Errors
     /// [`Error::Invalid`] when one is not finite.
     pub fn constant(delays: &[f64]) -> Result<Self> {
-        Self::new(delays.iter().map(|&delay| vec![Piece::constant(delay)]).collect())
+        Self::new(delays.iter().map(|&delay| vec![Polynomial::constant(delay)]).collect())
     }
 
     /// Number of inputs.
@@ -111,7 +111,7 @@ impl Polynomials {
     ///
     /// # Panics
     /// When there is no such input.
-    pub fn pieces(&self, input: usize) -> &[Piece] {
+    pub fn pieces(&self, input: usize) -> &[Polynomial] {
         &self.inputs[input]
     }
 
@@ -185,7 +185,7 @@ impl Polynomials {
             let named = |fault| format!("input {input}, {fault}");
             let pieces = match delays {
                 Value::Number(number) => {
-                    vec![Piece::constant(number.as_f64().unwrap_or(f64::NAN))]
+                    vec![Polynomial::constant(number.as_f64().unwrap_or(f64::NAN))]
                 }
                 Value::Array(pieces) => {
                     let piece = |(piece, value)| {
@@ -215,13 +215,15 @@ impl Polynomials {
     /// # Panics
     /// When a piece of several reaches to the end of time, which a file cannot say.
     pub fn fields(&self, epoch: Option<Timestamp>) -> Map<String, Value> {
-        let pieces = |pieces: &Vec<Piece>| match &pieces[..] {
-            [Piece { start, end, coefficients }] if start.is_infinite() && end.is_infinite() => {
+        let pieces = |pieces: &Vec<Polynomial>| match &pieces[..] {
+            [Polynomial { start, end, coefficients }]
+                if start.is_infinite() && end.is_infinite() =>
+            {
                 json!(coefficients[0])
             }
             pieces => pieces
                 .iter()
-                .map(|Piece { start, end, coefficients }| {
+                .map(|Polynomial { start, end, coefficients }| {
                     assert!(start.is_finite() && end.is_finite(), "a piece without an end");
                     json!({"start": start, "end": end, "coefficients": coefficients})
                 })
@@ -251,7 +253,7 @@ impl Polynomials {
     }
 }
 
-impl Piece {
+impl Polynomial {
     /// A delay that never changes.
     pub fn constant(delay: f64) -> Self {
         Self { start: f64::NEG_INFINITY, end: f64::INFINITY, coefficients: vec![delay] }
@@ -267,12 +269,12 @@ impl DelayModel for Polynomials {
 
     fn longest(&self, input: usize) -> f64 {
         let pieces = self.inputs.get(input).map_or(&[][..], |pieces| pieces);
-        pieces.iter().map(Piece::longest).fold(0.0, f64::max)
+        pieces.iter().map(Polynomial::longest).fold(0.0, f64::max)
     }
 }
 
 /// Says what is wrong with an input's pieces, if anything is.
-fn check(pieces: &[Piece]) -> Result<(), String> {
+fn check(pieces: &[Polynomial]) -> Result<(), String> {
     if pieces.is_empty() {
         return Err("0 pieces: expected at least 1".into());
     }
@@ -298,7 +300,7 @@ struct Clock {
 }
 
 impl Clock {
-    fn piece(&self, value: &Value) -> Result<Piece, String> {
+    fn piece(&self, value: &Value) -> Result<Polynomial, String> {
         let Value::Object(fields) = value else {
             return Err(format!(
                 "{}: expected {{\"start\", \"end\", \"coefficients\"}}",
@@ -319,7 +321,7 @@ impl Clock {
             None => return Err("no \"coefficients\": expected a list of numbers".into()),
         };
         let (start, end) = (self.seconds(fields, "start")?, self.seconds(fields, "end")?);
-        Ok(Piece { start, end, coefficients })
+        Ok(Polynomial { start, end, coefficients })
     }
 
     /// A time of a piece in seconds after the recording's start.

@@ -12,7 +12,7 @@ const STARTS: usize = 10;
 const APART: usize = 2;
 
 /// A place of the grid.
-struct Place {
+struct GridPoint {
     /// Sum of squared residuals with the best `1/n` and offset.
     squares: f64,
     /// Number of each parameter's candidate.
@@ -29,7 +29,7 @@ pub(super) fn starts(fit: &Fit, points: &[Point]) -> Vec<Vec<f64>> {
     let candidates = candidates(fit, &names, points);
     let mut places = places(fit, &names, &candidates, points);
     places.sort_by(|a, b| a.squares.total_cmp(&b.squares));
-    let apart = |a: &Place, b: &Place| {
+    let apart = |a: &GridPoint, b: &GridPoint| {
         names.iter().zip(a.digits.iter().zip(&b.digits)).any(|(name, (a, b))| {
             a.abs_diff(*b)
                 >= if is_time(name) {
@@ -41,7 +41,7 @@ pub(super) fn starts(fit: &Fit, points: &[Point]) -> Vec<Vec<f64>> {
                 }
         })
     };
-    let mut chosen: Vec<Place> = Vec::new();
+    let mut chosen: Vec<GridPoint> = Vec::new();
     for place in places {
         if chosen.len() == STARTS {
             break;
@@ -101,7 +101,7 @@ fn places(
     names: &[&'static str],
     candidates: &[Vec<f64>],
     points: &[Point],
-) -> Vec<Place> {
+) -> Vec<GridPoint> {
     let index = |name| names.iter().position(|known| *known == name);
     let components: Vec<usize> = ["tau", "tau1", "tau2"].into_iter().filter_map(index).collect();
     let [fraction, kappa, triplet, dark] =
@@ -164,7 +164,7 @@ fn places(
                 shape.iter_mut().zip(factor).for_each(|(s, factor)| *s *= factor);
             }
             if let Some((squares, n, offset)) = amplitude(fit, points, &shape) {
-                found.push(Place { squares, digits: digits.clone(), n, offset });
+                found.push(GridPoint { squares, digits: digits.clone(), n, offset });
             }
         }
         // The next place of the grid.

@@ -428,7 +428,7 @@ impl Framer {
     ///
     /// # Errors
     /// As of `each`.
-    pub fn pass(
+    pub fn append_missing(
         &mut self,
         mut times: u64,
         each: &mut dyn FnMut(&[u8]) -> Result<()>,
@@ -523,12 +523,12 @@ impl Writer {
         self.framer.append(values, &mut |frame| self.file.append(frame))
     }
 
-    /// Appends missing times, as [`Framer::pass`] does.
+    /// Appends missing times, as [`Framer::append_missing`] does.
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn pass(&mut self, times: u64) -> Result<()> {
-        self.framer.pass(times, &mut |frame| self.file.append(frame))
+    pub fn append_missing(&mut self, times: u64) -> Result<()> {
+        self.framer.append_missing(times, &mut |frame| self.file.append(frame))
     }
 
     /// Completes the file and gives it its final name, replacing a file of that name. Times that make no frame are left

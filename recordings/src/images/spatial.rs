@@ -132,7 +132,7 @@ impl Spatial {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
-    pub fn take(&mut self) -> Result<Blocks> {
+    pub fn take_blocks(&mut self) -> Result<Blocks> {
         let found = device::zeros(self.done.found.len())?;
         let next = Blocks { largest: self.largest, found, blocks: 0, empty: 0 };
         Ok(std::mem::replace(&mut self.done, next))
@@ -351,7 +351,7 @@ mod tests {
             let mut parts = Spatial::new(height, width, largest, block).unwrap();
             for part in [first, second] {
                 part.iter().for_each(|frame| parts.add(frame).unwrap());
-                joined.join(&parts.take().unwrap()).unwrap();
+                joined.join(&parts.take_blocks().unwrap()).unwrap();
             }
             for (one, two) in joined.found.iter().flatten().zip(spatial.done.found.iter().flatten()) {
                 prop_assert!((one - two).abs() < 1e-12 * (1.0 + two.abs()));

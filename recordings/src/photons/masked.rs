@@ -71,7 +71,7 @@ impl<S: CountSource> CountSource for Masked<S> {
             windows.map(|part| part.start as u32..part.end as u32).collect();
         let Arrived { times, microtimes, .. } = arrived;
         let mut microtimes = microtimes.iter_mut();
-        times.iter_mut().for_each(|times| keep(&windows, times, microtimes.next()));
+        times.iter_mut().for_each(|times| keep_within(&windows, times, microtimes.next()));
         let mask: Vec<u32> = windows.into_iter().flatten().collect();
         if arrived.with_microtimes {
             arrived.microtimes.push(vec![0; mask.len()]);
@@ -104,7 +104,11 @@ impl<S: CountSource> CountSource for Masked<S> {
 }
 
 /// Keeps the times of a sensor, ascending, that lie within windows, ascending and apart, with their microtimes if there are any.
-fn keep(windows: &[Range<u32>], times: &mut Vec<u32>, mut microtimes: Option<&mut Vec<u32>>) {
+fn keep_within(
+    windows: &[Range<u32>],
+    times: &mut Vec<u32>,
+    mut microtimes: Option<&mut Vec<u32>>,
+) {
     let (mut window, mut kept) = (0, 0);
     for place in 0..times.len() {
         let time = times[place];

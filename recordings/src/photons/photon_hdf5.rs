@@ -113,7 +113,7 @@ impl Photons {
                 let since = time.checked_sub(self.origin);
                 let beyond = since.is_some_and(|since| since >= end);
                 if beyond && self.ahead.is_some() {
-                    self.pass(done);
+                    self.advance(done);
                     return Ok(());
                 }
                 let Some(late) = self.order.add(time) else {
@@ -139,7 +139,7 @@ impl Photons {
                     false => self.put(sink, photon, late)?,
                 }
             }
-            self.pass(count);
+            self.advance(count);
             if count == 0 {
                 return Ok(());
             }
@@ -167,7 +167,7 @@ impl Photons {
     }
 
     /// Goes on by so many photons.
-    fn pass(&mut self, photons: usize) {
+    fn advance(&mut self, photons: usize) {
         self.taken += photons as u64;
         self.used.iter_mut().for_each(|used| *used += photons);
     }

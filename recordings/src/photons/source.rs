@@ -84,7 +84,7 @@ impl<S: CountSource> Reading<S> {
     }
 
     /// Goes on by so many instants, which have been read.
-    fn pass(&mut self, instants: u64) {
+    fn advance(&mut self, instants: u64) {
         self.position += instants;
         self.late.store(self.source.late(), Ordering::Relaxed);
     }
@@ -108,7 +108,7 @@ impl<S: CountSource> Photons for Reading<S> {
         let instants = self.left(instants.min(MOST_INSTANTS));
         self.source.read_times(self.position, instants, arrived)?;
         arrived.instants = instants;
-        self.pass(instants);
+        self.advance(instants);
         Ok(instants)
     }
 }
@@ -146,7 +146,7 @@ impl<S: CountSource> Recording<CountShape> for Reading<S> {
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
         let times = self.left(times as u64) as usize;
         self.source.read(self.position, times, block)?;
-        self.pass(times as u64);
+        self.advance(times as u64);
         Ok(times)
     }
 

@@ -37,7 +37,7 @@ impl<'a, Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> BeamsOf<'a, Tell> 
 }
 
 impl<Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> Product for BeamsOf<'_, Tell> {
-    fn take(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {
+    fn process(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {
         let Some(samples) = &piece.samples else {
             return (self.tell)(piece.start, None, piece.times);
         };

@@ -23,7 +23,7 @@ impl<Tell: FnMut(&GridBeams) -> Result<()>> GridBeamsOf<Tell> {
 }
 
 impl<Tell: FnMut(&GridBeams) -> Result<()>> Product for GridBeamsOf<Tell> {
-    fn take(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {
+    fn process(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {
         let shape = *self.plan.shape();
         if let Some(samples) = &piece.samples {
             let mut gaps = Vec::new();

@@ -29,7 +29,7 @@ pub trait Product<S: Recorded = Shape> {
     ///
     /// # Errors
     /// The product's own, with which it ends.
-    fn take(&mut self, piece: &Piece<S::View<'_>>) -> Result<()>;
+    fn process(&mut self, piece: &Piece<S::View<'_>>) -> Result<()>;
 
     /// Completes it when all times have been taken.
     ///
@@ -54,7 +54,7 @@ impl<S: Recorded, Take: FnMut(&Piece<S::View<'_>>) -> Result<()>> Product<S> for
         Ok(Wants { host: true, ..Wants::default() })
     }
 
-    fn take(&mut self, piece: &Piece<S::View<'_>>) -> Result<()> {
+    fn process(&mut self, piece: &Piece<S::View<'_>>) -> Result<()> {
         if piece.host.is_none() && piece.samples.is_some() {
             return Err(Error::invalid(
                 "samples of several GPUs' F-engine: expected one GPU, or the CPU",
@@ -183,7 +183,7 @@ impl<'a, S: Recorded> Run<'a, S> {
             let piece = source.piece();
             let take = |each: &mut Running<'_, S>| {
                 let start = Instant::now();
-                let result = each.product.take(&piece);
+                let result = each.product.process(&piece);
                 each.took += start.elapsed();
                 result
             };

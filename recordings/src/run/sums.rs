@@ -46,13 +46,13 @@ impl<Tell: FnMut(&[i64], u64) -> Result<()>> BlockSums<Tell> {
         let values = sums.values.as_slice().expect("sums lie in standard order");
         for (block, values) in values.chunks_exact(self.begun.len()).enumerate() {
             self.begun.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
-            self.pass(sums.range(block).len() as u64)?;
+            self.advance(sums.range(block).len() as u64)?;
         }
         Ok(())
     }
 
     /// Goes on by times that do not reach beyond the block.
-    fn pass(&mut self, times: u64) -> Result<()> {
+    fn advance(&mut self, times: u64) -> Result<()> {
         self.times += times;
         if self.times == self.length { self.end() } else { Ok(()) }
     }
@@ -66,13 +66,13 @@ impl<Tell: FnMut(&[i64], u64) -> Result<()>> BlockSums<Tell> {
 }
 
 impl<Tell: FnMut(&[i64], u64) -> Result<()>> Product for BlockSums<Tell> {
-    fn take(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {
+    fn process(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {
         let Some(near) = piece.samples else {
             let mut left = piece.times;
             while left > 0 {
                 let count = left.min(self.length - self.times);
                 left -= count;
-                self.pass(count)?;
+                self.advance(count)?;
             }
             return Ok(());
         };

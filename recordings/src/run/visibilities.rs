@@ -284,7 +284,7 @@ impl<Tell: FnMut(&Integration) -> Result<()>> Product for Visibilities<'_, Tell>
         Ok(Wants { end: self.integrator.begin(head)?, ..Wants::default() })
     }
 
-    fn take(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {
+    fn process(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {
         let mut from = 0;
         while from < piece.times {
             let count = self.integrator.add(piece, from)?;

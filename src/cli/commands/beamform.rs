@@ -28,7 +28,7 @@ use ndarray::Array3;
 use crate::cli::commands::channelise::element;
 use crate::cli::commands::filterbank::{Of, Powers, Scaling, dated, power, voltage, warn_of};
 use crate::cli::commands::grid::{Dishes, Output};
-use crate::cli::input::{Input, RawInput, complete, place::Ticks};
+use crate::cli::input::{Input, RawInput, complete, product_input::Ticks};
 use crate::cli::options::engine::{LEVELS, warn_of_clipped};
 use crate::cli::options::files::Tolerance;
 use crate::cli::options::flagging::{Flagging, Judged};
@@ -204,7 +204,8 @@ impl Args {
             ));
         }
         let gpus = self.device.open()?;
-        let place = Place { device: self.device.clone(), gpus: gpus.clone(), kernel: self.kernel };
+        let place =
+            BeamDevices { device: self.device.clone(), gpus: gpus.clone(), kernel: self.kernel };
         let (plan, shape) = beams.plan(weights, &paths[0], (recorded.encoding, axes), place)?;
         let made = format!("{} ({})", plan.device_name(), plan.kernel());
         let length = (times as usize, Ticks::of(shape.channels));
@@ -409,7 +410,7 @@ impl Args {
 }
 
 /// Devices of a beamformer, and its kernel.
-pub struct Place {
+pub struct BeamDevices {
     /// As they are named.
     pub device: Devices,
     /// The GPUs among them.
@@ -553,7 +554,7 @@ impl BeamOptions {
         weights: Reader,
         path: &Path,
         (encoding, streams): (Encoding, [usize; 3]),
-        place: Place,
+        place: BeamDevices,
     ) -> Result<(Beamformer, Shape)> {
         let [channels, polarisations, dishes] = streams;
         if encoding == Encoding::Ci4Offset {
@@ -1022,13 +1023,19 @@ impl Outputs {
         let without = self.leave_out(times);
         match &mut self.samples {
             Samples::Npy(_) => Ok(()),
-            Samples::Powers(_, files, _) => files.iter_mut().try_for_each(|file| file.pass(times)),
-            Samples::Raw(_, files) => files.iter_mut().try_for_each(|file| file.pass(times)),
-            Samples::Vdif(writer) => writer.pass(times - without),
+            Samples::Powers(_, files, _) => {
+                files.iter_mut().try_for_each(|file| file.advance(times))
+            }
+            Samples::Raw(_, files) => {
+                files.iter_mut().try_for_each(|file| file.append_missing(times))
+            }
+            Samples::Vdif(writer) => writer.append_missing(times - without),
             #[cfg(feature = "serve")]
-            Samples::Sent(framer, to) => framer.pass(times - without, &mut |frame| to.send(frame)),
+            Samples::Sent(framer, to) => {
+                framer.append_missing(times - without, &mut |frame| to.send(frame))
+            }
             #[cfg(feature = "serve")]
-            Samples::Heaps(sender) => sender.pass(times),
+            Samples::Heaps(sender) => sender.append_missing(times),
         }
     }
 
@@ -1164,7 +1171,7 @@ fn add_powers(
                 file.sums[index] += samples.map(|sample| power(sample, encoding)).sum::<f64>();
             }
         }
-        file.pass(count as u64)?;
+        file.advance(count as u64)?;
         first += count;
     }
     Ok(())

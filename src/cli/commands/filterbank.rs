@@ -274,7 +274,7 @@ impl InputPowers {
     /// Adds the powers of the next times, which are in host memory; missing ones are zero.
     pub fn add(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {
         self.missing += piece.missing();
-        let Some(samples) = &piece.samples else { return self.powers.pass(piece.times) };
+        let Some(samples) = &piece.samples else { return self.powers.advance(piece.times) };
         let Self { powers, chosen, pairs, shape, .. } = self;
         let bytes = samples.gather(Layout::Tcn)?;
         let (sample, encoding) = (shape.encoding.bytes(), shape.encoding.into());
@@ -288,7 +288,7 @@ impl InputPowers {
                         powers.add(index, *stokes, feeds.stokes(first, second));
                     }
                 }
-                powers.pass(1)?;
+                powers.advance(1)?;
                 continue;
             }
             for (sum, channel) in powers.sums.iter_mut().zip(channels) {
@@ -296,7 +296,7 @@ impl InputPowers {
                     *sum += power(&channel[input * sample..], encoding);
                 }
             }
-            powers.pass(1)?;
+            powers.advance(1)?;
         }
         Ok(())
     }
@@ -412,7 +412,7 @@ impl Powers {
 
     /// Goes on by `times` times, whose powers have been added, or are zero where they are more than the next
     /// samples [lack](Self::lack).
-    pub fn pass(&mut self, mut times: u64) -> Result<()> {
+    pub fn advance(&mut self, mut times: u64) -> Result<()> {
         while times >= self.lack() {
             times -= self.lack();
             match &mut self.file {

@@ -176,7 +176,7 @@ impl Output {
                 for (channel, sum) in powers.sums.iter_mut().enumerate() {
                     *sum = f64::from(beams.powers.get(channel, block, *q, *p));
                 }
-                powers.pass(shape.block_times as u64)
+                powers.advance(shape.block_times as u64)
             }),
         }
     }
@@ -194,7 +194,7 @@ impl Output {
                 writer.finish()
             }
             Self::Fil(mut powers, _) => {
-                powers.pass(left)?;
+                powers.advance(left)?;
                 warn_of(std::slice::from_ref(&powers), times);
                 powers.finish()
             }

@@ -236,7 +236,7 @@ impl Args {
                 if let Some(spatial) = &mut spatial {
                     spatial.add(&frame)?;
                     if (place + 1) % part == 0 || place + 1 == frames.len() {
-                        parts.push(spatial.take()?);
+                        parts.push(spatial.take_blocks()?);
                     }
                 }
                 bar.set(place as u64 + 1);

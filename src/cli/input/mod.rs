@@ -1,6 +1,6 @@
 //! Samples to work on: a recording of channels, or raw voltages and their F-engine; subchannels of both.
 
-pub mod place;
+pub mod product_input;
 pub mod unit;
 
 use std::{path::PathBuf, sync::Arc};

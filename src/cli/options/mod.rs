@@ -1,5 +1,6 @@
 //! Options that several commands share.
 
+pub mod device;
 pub mod engine;
 pub mod files;
 pub mod flagging;
@@ -7,7 +8,6 @@ pub mod given;
 pub mod kernels;
 #[cfg(feature = "serve")]
 pub mod listening;
-pub mod place;
 pub mod run_files;
 pub mod selection;
 pub mod stream;

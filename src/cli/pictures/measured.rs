@@ -20,14 +20,14 @@ use crate::cli::pictures::heat::CELLS;
 
 /// Visibilities in a file.
 pub struct Measured {
-    source: Source,
+    source: MeasuredFile,
     pub dumps: usize,
     pub inputs: usize,
     /// Channels: their frequencies in megahertz, or their numbers.
     pub axis: Axis,
 }
 
-enum Source {
+enum MeasuredFile {
     Npy(Reader, Dtype),
     Uvh5(uvh5::Reader, usize),
 }
@@ -48,7 +48,7 @@ impl Measured {
             (dumps, baselines_found) = (reader.dumps(), reader.pairs().len());
             let values = reader.frequencies().iter().map(|frequency| frequency / 1e6).collect();
             axis = Axis { values, name: "frequency (MHz)" };
-            source = Source::Uvh5(reader, polarisation);
+            source = MeasuredFile::Uvh5(reader, polarisation);
         } else {
             let reader = Reader::open(path)?;
             let dtype = match reader.dtype() {
@@ -66,7 +66,7 @@ impl Measured {
             (dumps, baselines_found) = (found, pairs);
             let values = (0..channels).map(|channel| channel as f64).collect();
             axis = Axis { values, name: CHANNEL };
-            source = Source::Npy(reader, dtype);
+            source = MeasuredFile::Npy(reader, dtype);
         }
         let inputs = ((2.0 * baselines_found as f64).sqrt()) as usize;
         if inputs == 0
@@ -89,7 +89,7 @@ impl Measured {
     /// Name and range of dumps, for an axis: seconds since the start of the first, where times are known.
     pub fn rows(&self) -> (&'static str, std::ops::Range<f64>) {
         const DAY: f64 = 86_400.0;
-        if let Source::Uvh5(reader, _) = &self.source
+        if let MeasuredFile::Uvh5(reader, _) = &self.source
             && let [first, .., last] = reader.times()
             && last > first
         {
@@ -103,13 +103,13 @@ impl Measured {
     pub fn dump(&mut self, dump: usize) -> Result<Array2<Complex<f64>>> {
         let shape = (self.axis.values.len(), baselines(self.inputs));
         match &mut self.source {
-            Source::Uvh5(reader, polarisation) => {
+            MeasuredFile::Uvh5(reader, polarisation) => {
                 let sums = reader.read(dump)?;
                 Ok(Array2::from_shape_fn(shape, |(channel, baseline)| {
                     sums[[baseline, channel, *polarisation]]
                 }))
             }
-            Source::Npy(reader, dtype) => {
+            MeasuredFile::Npy(reader, dtype) => {
                 let parts = 2 * shape.0 * shape.1;
                 let mut bytes = vec![0; parts * dtype.bytes()];
                 reader.read_at((dump * parts) as u64, &mut bytes)?;

@@ -21,7 +21,7 @@ const BLOCK: usize = 16 << 20;
 
 /// Powers in a file.
 pub struct Powers {
-    source: Source,
+    source: PowerFile,
     pub times: u64,
     /// Frequencies in megahertz, or numbers of channels.
     pub axis: Axis,
@@ -39,7 +39,7 @@ pub struct Of {
     pub count: usize,
 }
 
-enum Source {
+enum PowerFile {
     Fil(sigproc::Reader),
     /// Integers or floats `[time][..][..]`: strides of channels and of the one that is drawn.
     Array(Reader, Dtype, [usize; 2]),
@@ -60,18 +60,18 @@ impl Powers {
             match (dtype, reader.shape()) {
                 (Some(dtype @ (Dtype::Int64 | Dtype::Float64)), &[times, channels]) => {
                     let of = Of { name: "array", count: 1 };
-                    let source = Source::Array(reader, dtype, [1, 0]);
+                    let source = PowerFile::Array(reader, dtype, [1, 0]);
                     Some((source, times as u64, numbers(channels), None, of))
                 }
                 // Stokes parameters, and else inputs.
                 (Some(dtype @ (Dtype::Int64 | Dtype::Float64)), &[times, 1 | 4, channels]) => {
                     let of = Of { name: "Stokes parameter", count: reader.shape()[1] };
-                    let source = Source::Array(reader, dtype, [1, channels]);
+                    let source = PowerFile::Array(reader, dtype, [1, channels]);
                     Some((source, times as u64, numbers(channels), None, of))
                 }
                 (Some(dtype @ (Dtype::Int64 | Dtype::Float64)), &[times, channels, inputs]) => {
                     let of = Of { name: "input", count: inputs };
-                    let source = Source::Array(reader, dtype, [inputs, 1]);
+                    let source = PowerFile::Array(reader, dtype, [inputs, 1]);
                     Some((source, times as u64, numbers(channels), None, of))
                 }
                 (Some(dtype), &[beams, channels, polarisations, times])
@@ -84,7 +84,7 @@ impl Powers {
                         _ => return Ok(None),
                     };
                     let of = Of { name: "beam", count: beams };
-                    let source = Source::Beams(reader, encoding, polarisations);
+                    let source = PowerFile::Beams(reader, encoding, polarisations);
                     Some((source, times as u64, numbers(channels), None, of))
                 }
                 _ => None,
@@ -99,7 +99,7 @@ impl Powers {
             let axis = Axis { values, name: "frequency (MHz)" };
             let of = Of { name: "Stokes parameter", count: header.ifs };
             let (times, interval) = (reader.times(), Some(header.interval));
-            Some((Source::Fil(reader), times, axis, interval, of))
+            Some((PowerFile::Fil(reader), times, axis, interval, of))
         } else {
             None
         };
@@ -138,7 +138,7 @@ impl Powers {
             }
         };
         match &mut self.source {
-            Source::Fil(reader) => {
+            PowerFile::Fil(reader) => {
                 let step = channels * self.of.count;
                 let at_once = (BLOCK / (4 * step)).max(1) as u64;
                 let mut first = 0;
@@ -155,7 +155,7 @@ impl Powers {
                     first += count;
                 }
             }
-            Source::Array(reader, dtype, [of_channel, of_index]) => {
+            PowerFile::Array(reader, dtype, [of_channel, of_index]) => {
                 let step = channels * self.of.count;
                 let at_once = (BLOCK / (8 * step)).max(1) as u64;
                 let mut first = 0;
@@ -177,7 +177,7 @@ impl Powers {
                     first += count;
                 }
             }
-            Source::Beams(reader, encoding, polarisations) => {
+            PowerFile::Beams(reader, encoding, polarisations) => {
                 let bytes_of = |samples: u64| encoding.bytes(samples as usize);
                 // A sample is one element, or two of real and imaginary parts.
                 let elements = if encoding.component_bits() == 4 { 1 } else { 2 };

@@ -289,7 +289,7 @@ impl Cpu {
     }
 
     /// Keeps the samples from `keep` on.
-    fn keep(&self, source: &Joined<'_>, keep: u64) -> Vec<Vec<f32>> {
+    fn samples_from(&self, source: &Joined<'_>, keep: u64) -> Vec<Vec<f32>> {
         let parts = if self.engine.shape.raw.is_complex() { 2 } else { 1 };
         let end = source.start + source.block.len() as u64;
         let keep_row = |input| {
@@ -356,7 +356,7 @@ impl Backend for Cpu {
             }
             first = range.end;
         }
-        let tail = self.keep(&source, batch.keep);
+        let tail = self.samples_from(&source, batch.keep);
         (self.tail, self.tail_first) = (tail, batch.keep);
         Ok(())
     }

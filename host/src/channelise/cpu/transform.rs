@@ -6,8 +6,8 @@
 //! levels at a time; bin `k` of column `p` of span `s` lies at `k Z / s + p`.
 
 use corrust_gpu::abi::channelise::{
-    Complex, MISSING, Place, Real, merge, multiply, quadrant, rotation, triple, turned, twiddle,
-    untangle,
+    Complex, MISSING, Real, SpectrumStart, merge, multiply, quadrant, rotation, triple, turned,
+    twiddle, untangle,
 };
 
 use super::{encode::encode, vector::Vector};
@@ -35,7 +35,7 @@ pub(super) struct Engine {
 #[derive(Clone, Copy)]
 pub(super) struct Lane {
     pub input: usize,
-    pub place: Place,
+    pub place: SpectrumStart,
     /// `m D mod K`.
     pub turn: usize,
     /// First of its samples among the decoded ones, in components.

@@ -15,8 +15,8 @@ use std::{ops::Range, sync::Arc};
 use corrust_gpu::abi::{
     Kernel as Entry,
     channelise::{
-        Channelise, FUSED_SPECTRA, LEVELS, MISSING, Place, Split, bin_at, is_default_pfb, twiddle,
-        unit,
+        Channelise, FUSED_SPECTRA, LEVELS, MISSING, SpectrumStart, Split, bin_at, is_default_pfb,
+        twiddle, unit,
     },
 };
 use num_complex::Complex;
@@ -244,14 +244,14 @@ impl GpuBackend {
         if !self.turns && rows.clone().flatten().all(|place| place.first != MISSING) {
             return Ok(0);
         }
-        let places: Vec<Place> = rows
+        let places: Vec<SpectrumStart> = rows
             .flatten()
             .map(|place| match place.first {
                 MISSING => *place,
-                first => Place { first: first + view.offset(), ..*place },
+                first => SpectrumStart { first: first + view.offset(), ..*place },
             })
             .collect();
-        self.places.reserve(size_of::<Place>() * places.len())?;
+        self.places.reserve(size_of::<SpectrumStart>() * places.len())?;
         self.places.upload(stream, &places)?;
         Ok(self.places.address())
     }
@@ -361,7 +361,7 @@ impl GpuBackend {
         let inputs = if batch.places.is_empty() { 1 } else { self.shape.inputs };
         let places = |input| (0..batch.count).map(move |spectrum| batch.place(input, spectrum));
         let early = |input| {
-            let early = |place: Place| place.first != MISSING && place.first < start as i64;
+            let early = |place: SpectrumStart| place.first != MISSING && place.first < start as i64;
             match batch.places.is_empty() {
                 true => places(input).take_while(|&place| early(place)).count(),
                 false => places(input).rposition(early).map_or(0, |last| last + 1),

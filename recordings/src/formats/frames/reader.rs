@@ -280,7 +280,7 @@ impl<F: Framing> Frames<F> {
     }
 
     /// Advances a sequence to the frame `frame`, without reading further before it than early frames may stand.
-    fn pass(&mut self, sequence: usize, frame: u64) -> Result<()> {
+    fn advance_to(&mut self, sequence: usize, frame: u64) -> Result<()> {
         let Sequence { cursor, early, .. } = &mut self.sequences[sequence];
         early.retain(|place| place.index >= frame);
         let (files, at) = (cursor.files.clone(), cursor.at);
@@ -457,7 +457,7 @@ impl<F: Framing> Recording<RawShape> for Frames<F> {
         }
         self.position = self.position.saturating_add(times).min(self.times);
         let frame = self.position / self.geometry.samples;
-        (0..self.sequences.len()).try_for_each(|sequence| self.pass(sequence, frame))
+        (0..self.sequences.len()).try_for_each(|sequence| self.advance_to(sequence, frame))
     }
 
     fn left_out(&self) -> Option<&str> {

@@ -140,7 +140,7 @@ impl Writer {
     ///
     /// # Errors
     /// [`Error::Io`] when a block cannot be written.
-    pub fn pass(&mut self, mut times: u64) -> Result<()> {
+    pub fn append_missing(&mut self, mut times: u64) -> Result<()> {
         while times > 0 {
             let left = self.block_times - self.filled;
             let count = usize::try_from(times).map_or(left, |times| times.min(left));
@@ -276,7 +276,7 @@ mod tests {
         (writer.block_times, writer.block) = (64, vec![0; 64 * 12]);
         for (first, end) in [(0, 1), (1, 100), (400, 457)] {
             if first == 400 {
-                writer.pass(300).unwrap();
+                writer.append_missing(300).unwrap();
             }
             writer.append(&samples(first..end)).unwrap();
         }

@@ -92,7 +92,7 @@ impl PackedWords {
     }
 
     /// Goes on by `times` times of the file that is being read.
-    fn pass(&mut self, times: u64) {
+    fn advance(&mut self, times: u64) {
         self.position += times;
         if self.files.last().is_some_and(|&(_, length)| self.position == length) {
             self.files.pop();
@@ -128,7 +128,7 @@ impl Recording for PackedWords {
         {
             let count = (length - self.position).min(times);
             times -= count;
-            self.pass(count);
+            self.advance(count);
         }
         Ok(())
     }
@@ -160,7 +160,7 @@ impl Recording for PackedWords {
                 to[filled..filled + count].copy_from_slice(&from[skipped..skipped + count]);
             }
             filled += count;
-            self.pass(count as u64);
+            self.advance(count as u64);
         }
         Ok(times)
     }

@@ -264,7 +264,7 @@ impl<S: Copy + Send> Recording<S> for Arrays<S> {
         {
             let count = ((*length - self.position) as u64).min(units);
             units -= count;
-            self.pass(count as usize);
+            self.advance(count as usize);
         }
         Ok(())
     }
@@ -288,7 +288,7 @@ impl<S: Copy + Send> Recording<S> for Arrays<S> {
             let mut rows: Vec<_> = rows.map(|row| &mut row[within.clone()]).collect();
             reader.read_rows(offset, per_row, &mut rows)?;
             filled += count;
-            self.pass(count);
+            self.advance(count);
         }
         let range = self.done..self.done + times as u64;
         let within = |gap: &Missing| {
@@ -329,7 +329,7 @@ impl<S> Arrays<S> {
 
 impl<S> Arrays<S> {
     /// Goes on by `units` units of the file that is being read.
-    fn pass(&mut self, units: usize) {
+    fn advance(&mut self, units: usize) {
         self.position += units;
         if self.files.last().is_some_and(|(_, length)| self.position == *length) {
             self.files.pop();

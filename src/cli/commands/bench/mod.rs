@@ -14,8 +14,8 @@ use std::{
 use corrust::{
     Correlator, Device, Encoding, Error, Result, autocorrelate, beamform,
     bench::{
-        self, Case, Change, Facts, Limits, Meter, Place, Record, Row, Settings, changes, measure,
-        model::Model,
+        self, BenchDevice, Case, Change, Facts, Limits, Meter, Record, Row, Settings, changes,
+        measure, model::Model,
     },
     correlate,
     device::{self, Kernels},
@@ -417,7 +417,7 @@ impl Args {
     }
 
     /// Measures the chosen cases, and prints the results.
-    fn measure(&self, system: Option<&System>, places: &[Place]) -> Result<Record> {
+    fn measure(&self, system: Option<&System>, places: &[BenchDevice]) -> Result<Record> {
         let place = &places[0];
         let cases = match &self.common.tune {
             Some(_) => bench::tune::cases(place)?,
@@ -479,31 +479,31 @@ impl Args {
     }
 
     /// The device, and the same with the kernels of another build.
-    fn places(&self, against: Option<&Against>) -> Result<Vec<Place>> {
+    fn places(&self, against: Option<&Against>) -> Result<Vec<BenchDevice>> {
         let device = match &self.common.device {
             On::Device(device) => *device,
             On::Model(chip) => {
-                let mut places = vec![Place::of_model(Model::open(chip)?)];
+                let mut places = vec![BenchDevice::of_model(Model::open(chip)?)];
                 if let Some(Against::Kernels { path, kernels }) = against {
-                    let other = Place::of_model(Model::with_kernels(chip, kernels)?);
-                    places.push(Place { build: Some(path.display().to_string()), ..other });
+                    let other = BenchDevice::of_model(Model::with_kernels(chip, kernels)?);
+                    places.push(BenchDevice { build: Some(path.display().to_string()), ..other });
                 }
                 return Ok(places);
             }
         };
-        let mut places = vec![Place { gpu: device.open()?, ..Place::default() }];
+        let mut places = vec![BenchDevice { gpu: device.open()?, ..BenchDevice::default() }];
         if let Some(Against::Kernels { path, kernels }) = against {
             let Some(gpu) = device.open_with(kernels)? else {
                 return Err(Error::file(path, "its kernels need a GPU, and this is the CPU"));
             };
             let build = Some(path.display().to_string());
-            places.push(Place { gpu: Some(gpu), build, model: None });
+            places.push(BenchDevice { gpu: Some(gpu), build, model: None });
         }
         Ok(places)
     }
 
     /// Prints the device that is measured, and why it is the CPU.
-    fn announce(&self, place: &Place, machine: &Facts) -> Result<()> {
+    fn announce(&self, place: &BenchDevice, machine: &Facts) -> Result<()> {
         if self.common.device == On::Device(Device::Auto)
             && let (None, Err(reason)) = (&place.gpu, device::cuda::count())
         {
@@ -522,13 +522,13 @@ impl Args {
 }
 
 /// Meter of a GPU's power, if it has one.
-pub fn meter(place: &Place) -> Option<Meter> {
+pub fn meter(place: &BenchDevice) -> Option<Meter> {
     let gpu = place.gpu.as_ref().filter(|_| !place.simulated() && place.model.is_none())?;
     Meter::open(&gpu.facts().uuid).map_err(warn).ok()
 }
 
 /// The limits asked for.
-fn limits(system: Option<&System>, place: &Place) -> Result<Vec<Box<dyn Case>>> {
+fn limits(system: Option<&System>, place: &BenchDevice) -> Result<Vec<Box<dyn Case>>> {
     let mut cases = bench::limits::cases(place);
     if let Some(System::Limits { limit }) = system
         && !limit.is_empty()
@@ -547,7 +547,7 @@ fn limits(system: Option<&System>, place: &Place) -> Result<Vec<Box<dyn Case>>> 
 }
 
 /// The cases of one system, or of all.
-fn cases(system: Option<&System>, place: &Place) -> Result<Vec<Box<dyn Case>>> {
+fn cases(system: Option<&System>, place: &BenchDevice) -> Result<Vec<Box<dyn Case>>> {
     Ok(match system {
         None => bench::cases(place),
         Some(System::Limits { .. } | System::Ingest(_) | System::Report { .. }) => Vec::new(),

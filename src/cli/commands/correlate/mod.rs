@@ -13,9 +13,9 @@ use crate::cli::{
     commands::upchannelise::Subchannels,
     input::{Input, RawInput},
     options::{
+        device::DeviceOptions,
         files::{Files, UVH5},
         flagging::Flagging,
-        place::Place,
         run_files::{Existing, RunFiles, input},
     },
 };
@@ -58,7 +58,7 @@ pub struct Args {
     #[command(flatten)]
     flagging: Flagging,
     #[command(flatten)]
-    place: Place,
+    place: DeviceOptions,
     #[command(flatten)]
     subchannels: Subchannels,
     #[command(flatten)]

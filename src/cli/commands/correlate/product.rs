@@ -24,13 +24,13 @@ use serde_json::json;
 
 use crate::cli::commands::correlate::outputs::{Names, Outputs};
 use crate::cli::commands::correlate::totals::Totals;
-use crate::cli::input::place::{Place, Ticks, needs_array};
+use crate::cli::input::product_input::{ProductInput, Ticks, needs_array};
 use crate::cli::input::unit::Unit;
 use crate::cli::input::{Input, completed};
+use crate::cli::options::device::DeviceOptions;
 use crate::cli::options::engine::{LEVELS, warn_of_clipped};
 use crate::cli::options::files::UVH5;
 use crate::cli::options::flagging::{Flagging, Judged};
-use crate::cli::options::place::Place as Devices;
 use crate::cli::options::run_files::{ending, output};
 use crate::cli::options::selection::{Gates, Selection, Timing};
 use crate::cli::options::units::seconds;
@@ -166,7 +166,7 @@ impl VisibilityOptions {
     }
 
     /// Times of a dump.
-    fn times(&self, place: &Place<'_>) -> Result<u64> {
+    fn times(&self, place: &ProductInput<'_>) -> Result<u64> {
         let unit = place.unit();
         let (times, said) = match (self.integrate, self.seconds) {
             (Some(times), _) => (times.get(), format!("--integrate {times}")),
@@ -197,7 +197,7 @@ impl VisibilityOptions {
     }
 
     /// Gates of the channels to correlate; a stream has gates of a period, or numbers that repeat.
-    fn gates(&self, channels: &Range<usize>, place: &Place<'_>) -> Result<Option<Gates>> {
+    fn gates(&self, channels: &Range<usize>, place: &ProductInput<'_>) -> Result<Option<Gates>> {
         let timing = || {
             let Timing { start, interval, frequencies } = place.timing.clone();
             let frequencies = frequencies.map(|all| all[channels.clone()].to_vec());
@@ -210,19 +210,19 @@ impl VisibilityOptions {
     }
 
     /// Correction of sums to coefficients, if they are asked for.
-    fn van_vleck(&self, place: &Place<'_>) -> Result<Option<VanVleck>> {
+    fn van_vleck(&self, place: &ProductInput<'_>) -> Result<Option<VanVleck>> {
         self.van_vleck.map(|step| van_vleck(step, &place.shape, &place.quantised)).transpose()
     }
 
     /// Bytes of a dump.
-    pub fn dump_bytes(&self, place: &Place<'_>) -> Result<f64> {
+    pub fn dump_bytes(&self, place: &ProductInput<'_>) -> Result<f64> {
         let sums = place.shape.encoding.is_integer() && self.van_vleck(place)?.is_none();
         let channels = self.channels(&place.shape)?.len();
         Ok((baselines(place.shape.inputs) * channels) as f64 * if sums { 16.0 } else { 8.0 })
     }
 
     /// Bytes that are written and operations that are done for `recorded` times.
-    pub fn load(&self, place: &Place<'_>, recorded: u64) -> Result<(f64, f64)> {
+    pub fn load(&self, place: &ProductInput<'_>, recorded: u64) -> Result<(f64, f64)> {
         let channels = self.channels(&place.shape)?.len();
         let dumps = recorded / self.times(place)?.min(recorded);
         let operations = useful_operations(place.shape.inputs, channels, recorded);
@@ -230,7 +230,11 @@ impl VisibilityOptions {
     }
 
     /// Plans the product, and creates its files.
-    pub fn begin(&self, place: &Place<'_>, kernel: Kernel) -> Result<(impl Product + use<>, Made)> {
+    pub fn begin(
+        &self,
+        place: &ProductInput<'_>,
+        kernel: Kernel,
+    ) -> Result<(impl Product + use<>, Made)> {
         let (channels, integration) = (self.channels(&place.shape)?, self.times(place)?);
         let shape = Shape { channels: channels.len(), ..place.shape };
         let array = match (self.is_uvh5(), place.array) {
@@ -309,7 +313,7 @@ impl VisibilityOptions {
 }
 
 /// Refuses a dump that is longer than the recording, as `said`.
-pub fn too_long(said: &str, place: &Place<'_>) -> Error {
+pub fn too_long(said: &str, place: &ProductInput<'_>) -> Error {
     Error::invalid(format!(
         "{said}: the recording has only {}, expected at most as many",
         place.unit().count(place.recorded)
@@ -372,7 +376,7 @@ pub fn correlate(
     input: Input,
     options: &VisibilityOptions,
     flagging: &Flagging,
-    (devices, gpus): (&Devices, Vec<Arc<dyn Gpu>>),
+    (devices, gpus): (&DeviceOptions, Vec<Arc<dyn Gpu>>),
     (array, source): (Option<Array>, &Path),
     json: bool,
 ) -> Result<()> {
@@ -381,7 +385,7 @@ pub fn correlate(
     let array = array.map(|array| completed(array, &input)).transpose()?;
     let (recorded, is_raw) = (input.recorded(), input.is_raw());
     let (whole, interval) = (input.head.shape, input.head.interval);
-    let place = Place {
+    let place = ProductInput {
         device: &devices.device,
         gpus: &gpus,
         shape: whole,

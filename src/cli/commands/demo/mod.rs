@@ -20,9 +20,9 @@ use corrust::{
 use crate::cli::commands::correlate::product::{VisibilityOptions, correlate};
 use crate::cli::commands::simulate;
 use crate::cli::input::Input;
+use crate::cli::options::device::DeviceOptions;
 use crate::cli::options::engine::Sky;
 use crate::cli::options::flagging::Flagging;
-use crate::cli::options::place::Place;
 use crate::cli::options::run_files::{Existing, RunFiles};
 use crate::cli::pictures::fringes::{self, Found};
 use crate::cli::pictures::measured::{Measured, coherences};
@@ -43,7 +43,7 @@ pub struct Args {
     #[command(flatten)]
     existing: Existing,
     #[command(flatten)]
-    place: Place,
+    place: DeviceOptions,
     /// Measure instead the sensitivity that samples of 1 to 4 bits keep, as 1,2,4
     #[arg(long, value_delimiter = ',')]
     bits: Vec<u32>,
@@ -118,14 +118,14 @@ impl Args {
 }
 
 /// Correlates all times of samples into one dump.
-fn visibilities(input: Input, output: &Path, place: &Place) -> Result<()> {
+fn visibilities(input: Input, output: &Path, place: &DeviceOptions) -> Result<()> {
     let options = VisibilityOptions::of_all(output);
     let gpus = place.device.open()?;
     correlate(input, &options, &Flagging::default(), (place, gpus), (None, output), false)
 }
 
 /// Simulates raw voltages of a source in the sky and correlates them, delayed as it asks for.
-fn stop_fringes(raw: &PathBuf, output: &Path, place: &Place) -> Result<()> {
+fn stop_fringes(raw: &PathBuf, output: &Path, place: &DeviceOptions) -> Result<()> {
     let array = RawSimulation::array(RAW_INPUTS, 10_000.0, 1)?;
     let size = [1, RAW_TIMES as usize];
     let sources = RawSimulation::sources(&array, RAW_INPUTS, size, RAW_RATE, 1.0, 1)?;

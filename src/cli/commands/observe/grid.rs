@@ -16,7 +16,7 @@ use crate::cli::{
         filterbank::Scaling,
         grid::{Dishes, Output},
     },
-    input::place::{Finish, Place, needs_array},
+    input::product_input::{Finish, ProductInput, needs_array},
     options::run_files::{ending, input, output},
     terminal::numbers::count,
 };
@@ -65,7 +65,7 @@ impl GridTable {
     }
 
     /// The plan for the recording.
-    fn plan(&self, place: &Place<'_>) -> Result<GridBeamformer> {
+    fn plan(&self, place: &ProductInput<'_>) -> Result<GridBeamformer> {
         let Shape { inputs, channels, encoding, .. } = place.shape;
         let dishes = Dishes::read(&self.dishes)?;
         let plan = dishes.builder(place.source, dishes.streams(channels, inputs))?;
@@ -86,7 +86,7 @@ impl GridTable {
     }
 
     /// Bytes that are written and operations that are done for `times` times.
-    pub fn load(&self, place: &Place<'_>, times: u64) -> Result<(f64, f64)> {
+    pub fn load(&self, place: &ProductInput<'_>, times: u64) -> Result<(f64, f64)> {
         let shape = *self.plan(place)?.shape();
         let blocks = (times / shape.block_times as u64) as f64;
         let beams = (shape.channels * shape.beams()) as f64;
@@ -99,14 +99,14 @@ impl GridTable {
     }
 
     /// Bytes that are held on the device.
-    pub fn held(&self, place: &Place<'_>, times: u64) -> Result<f64> {
+    pub fn held(&self, place: &ProductInput<'_>, times: u64) -> Result<f64> {
         let shape = *self.plan(place)?.shape();
         let blocks = times.div_ceil(shape.block_times as u64) as f64;
         Ok(8.0 * shape.weights() as f64 + 4.0 * blocks * (shape.channels * shape.beams()) as f64)
     }
 
     /// Adds the product.
-    pub fn add(&self, name: &str, place: &Place<'_>, run: &mut Run<'_>) -> Result<Finish> {
+    pub fn add(&self, name: &str, place: &ProductInput<'_>, run: &mut Run<'_>) -> Result<Finish> {
         if place.recorded == u64::MAX && !self.is_dated() {
             return Err(Error::invalid(
                 "beams on a grid of a stream that a signal ends: expected seconds or times in live, or a filterbank \

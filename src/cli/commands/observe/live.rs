@@ -26,7 +26,7 @@ use super::{
     table::{Keys, Text},
 };
 use crate::cli::{
-    input::{Input, place::Ticks},
+    input::{Input, product_input::Ticks},
     options::{
         engine::{self, Engine, Known, Sky},
         listening::{Incoming, Listening, Placed, addresses},

@@ -25,13 +25,13 @@ use toml::{Spanned, Value};
 
 use self::{
     products::{Made, Request},
-    table::{Keys, Tables, Text, take},
+    table::{Keys, Tables, Text, take_key},
 };
 use crate::cli::{
     commands::upchannelise::{FilterBank, on_first},
     input::{
         Input, completed,
-        place::{Place, Ticks, span},
+        product_input::{ProductInput, Ticks, span},
     },
     options::{
         engine::Engine,
@@ -169,8 +169,8 @@ fn nothing(at: &Spanned<Keys>) -> Spanned<Keys> {
 impl InputOptions {
     fn read(text: Text<'_>, mut table: Spanned<Keys>) -> Result<Self> {
         let whole = table.clone();
-        let live = inner(text, "live", take(&mut table, "live"))?;
-        let paths = match take(&mut table, "files") {
+        let live = inner(text, "live", take_key(&mut table, "live"))?;
+        let paths = match take_key(&mut table, "files") {
             Some(value) if live.is_some() => {
                 return Err(text.error(value.span().start, "files: expected one of files and live"));
             }
@@ -194,8 +194,8 @@ impl InputOptions {
             }
         };
         let array =
-            take(&mut table, "array").map(|value| path(text, "array", &value)).transpose()?;
-        let device = match take(&mut table, "device") {
+            take_key(&mut table, "array").map(|value| path(text, "array", &value)).transpose()?;
+        let device = match take_key(&mut table, "device") {
             None => Devices::default(),
             Some(value) => {
                 let said = value.get_ref().as_str().map(str::parse);
@@ -206,7 +206,7 @@ impl InputOptions {
                 }
             }
         };
-        let flag = inner(text, "flag", take(&mut table, "flag"))?;
+        let flag = inner(text, "flag", take_key(&mut table, "flag"))?;
         let flagging = match flag {
             None => Flagging::default(),
             Some(mut flag) => {
@@ -216,7 +216,7 @@ impl InputOptions {
                     ("real", "sk-real"),
                     ("full-range", "sk-full-range"),
                 ] {
-                    if let Some(value) = take(&mut flag, key) {
+                    if let Some(value) = take_key(&mut flag, key) {
                         flag.get_mut().insert(option.to_owned(), value);
                     }
                 }
@@ -225,11 +225,11 @@ impl InputOptions {
         };
         let mut raw = nothing(&table);
         for key in ["rate", "raw-layout", "inputs", "bits", "near"] {
-            if let Some(value) = take(&mut table, key) {
+            if let Some(value) = take_key(&mut table, key) {
                 raw.get_mut().insert(key.to_owned(), value);
             }
         }
-        let engine = match inner(text, "channelise", take(&mut table, "channelise"))? {
+        let engine = match inner(text, "channelise", take_key(&mut table, "channelise"))? {
             None if !raw.get_ref().is_empty() && live.is_none() => {
                 let key = raw.get_ref().keys().next().expect("one key");
                 let what =
@@ -238,7 +238,7 @@ impl InputOptions {
             }
             None => None,
             Some(mut engine) => {
-                let channels = take(&mut engine, "channels").and_then(|value| {
+                let channels = take_key(&mut engine, "channels").and_then(|value| {
                     value.get_ref().as_integer().and_then(|channels| usize::try_from(channels).ok())
                 });
                 let Some(channels) = channels else {
@@ -248,7 +248,8 @@ impl InputOptions {
                 Some((channels, text.options::<Engine>(&engine, [], [])?))
             }
         };
-        let upchannelise = match inner(text, "upchannelise", take(&mut table, "upchannelise"))? {
+        let upchannelise = match inner(text, "upchannelise", take_key(&mut table, "upchannelise"))?
+        {
             None => None,
             Some(keys) => {
                 let of_raw = engine.as_ref().map(|(_, engine)| engine);
@@ -478,7 +479,7 @@ impl<'a> Plan<'a> {
         let array = input.array.as_deref().map(Array::read).transpose().map_err(of_files)?;
         let gpus = input.device.open().map_err(|error| text.located(&input.table, error))?;
         let flagged = Rc::new(Cell::new(0.0));
-        let place = |shape: Shape, recorded, interval| Place {
+        let place = |shape: Shape, recorded, interval| ProductInput {
             device: &input.device,
             gpus: &gpus,
             shape,
@@ -495,14 +496,14 @@ impl<'a> Plan<'a> {
             ticks: input.ticks(shape.channels),
             flagged: flagged.clone(),
         };
-        let loads = |place: &Place<'_>| -> Result<Vec<String>> {
+        let loads = |place: &ProductInput<'_>| -> Result<Vec<String>> {
             let load = |(table, request): &(_, Request)| {
                 request.load(place).map_err(|error| text.located(table, error))
             };
             requests.iter().map(load).collect()
         };
         // The sentences of a dry run.
-        let dry = |place: &Place<'_>, live: bool| -> Result<Vec<String>> {
+        let dry = |place: &ProductInput<'_>, live: bool| -> Result<Vec<String>> {
             let (shape, interval) = (&place.shape, place.interval);
             let times = input.at_once(shape, interval.filter(|_| live)) as u64;
             let times = times.min(place.recorded);
@@ -531,7 +532,7 @@ impl<'a> Plan<'a> {
             // Before the stream is waited for.
             let recorded = times.unwrap_or(u64::MAX);
             let interval = Some(interval);
-            let place = Place {
+            let place = ProductInput {
                 by_input: true,
                 raw: input.engine.is_some(),
                 live: true,
@@ -561,7 +562,7 @@ impl<'a> Plan<'a> {
                 "a stream whose length nobody knows: expected files",
             ));
         }
-        let place = Place {
+        let place = ProductInput {
             phased: recording.delayed,
             by_input: input.flagging.flag.is_some() || expected.is_some(),
             raw: recording.is_raw(),

@@ -31,7 +31,7 @@ use crate::cli::{
         correlate::product::{Shared, VisibilityOptions, too_long},
         filterbank::{InputPowers, PowerOptions},
     },
-    input::place::{Finish, Place, needs_array, span},
+    input::product_input::{Finish, ProductInput, needs_array, span},
     options::{flagging::block_times, run_files::output},
     terminal::{
         numbers::{count, digits, si},
@@ -195,8 +195,8 @@ impl Request {
     }
 
     /// The bytes that it writes and the operations that it takes, in words.
-    pub fn load(&self, place: &Place<'_>) -> Result<String> {
-        let Place { shape, .. } = place;
+    pub fn load(&self, place: &ProductInput<'_>) -> Result<String> {
+        let ProductInput { shape, .. } = place;
         let (recorded, span) = span(place.recorded, place.interval);
         let recorded = &recorded;
         let cells = (shape.inputs * shape.channels) as f64;
@@ -245,7 +245,7 @@ impl Request {
 
     /// Whether it reads samples in host memory where others read them on a GPU: spectra of raw voltages and judged samples come
     /// back for it.
-    fn reads_host_memory(&self, place: &Place<'_>) -> bool {
+    fn reads_host_memory(&self, place: &ProductInput<'_>) -> bool {
         match self {
             Self::Power(_) => !place.gpus.is_empty(),
             // Several GPUs would each sum all samples.
@@ -255,8 +255,8 @@ impl Request {
     }
 
     /// Bytes that it holds on the device for `times` times of samples: sums, weights, beams.
-    pub fn held(&self, place: &Place<'_>, times: u64) -> Result<f64> {
-        let Place { shape, .. } = place;
+    pub fn held(&self, place: &ProductInput<'_>, times: u64) -> Result<f64> {
+        let ProductInput { shape, .. } = place;
         let sums = |length: u64| {
             let entries = times.div_ceil(length.max(1)).max(1);
             entries as f64 * 24.0 * (shape.inputs * shape.channels) as f64
@@ -279,7 +279,12 @@ impl Request {
     }
 
     /// Begins the product: its plan, and its files; in a dry run without writing.
-    pub fn begin<'a>(&self, place: &Place<'_>, run: &mut Run<'a>, dry_run: bool) -> Result<Made> {
+    pub fn begin<'a>(
+        &self,
+        place: &ProductInput<'_>,
+        run: &mut Run<'a>,
+        dry_run: bool,
+    ) -> Result<Made> {
         let name = self.name();
         let finish: Finish = match self {
             Self::Visibilities(options) => {
@@ -326,7 +331,7 @@ impl Request {
 
 impl BeamOptions {
     /// The plan for the recording, and its shape.
-    fn begin(&self, place: &Place<'_>) -> Result<(Beamformer, beamform::Shape)> {
+    fn begin(&self, place: &ProductInput<'_>) -> Result<(Beamformer, beamform::Shape)> {
         let weights = Reader::open(&self.weights)?;
         if place.recorded == u64::MAX && (!self.is_endless() || self.incoherent.is_some()) {
             return Err(Error::invalid(
@@ -336,7 +341,7 @@ impl BeamOptions {
         }
         let Shape { inputs, channels, encoding, .. } = place.shape;
         let streams = beams::streams(&weights, channels, inputs);
-        let devices = beams::Place {
+        let devices = beams::BeamDevices {
             device: place.device.clone(),
             gpus: place.gpus.to_vec(),
             kernel: beamform::Kernel::Auto,
@@ -390,7 +395,7 @@ impl Steering {
     }
 
     /// Reloads weights and shifts when their files have changed; with a damaged file beams stay as they are.
-    fn look(&mut self, plan: &mut Beamformer, start: u64) -> Result<()> {
+    fn reload_if_changed(&mut self, plan: &mut Beamformer, start: u64) -> Result<()> {
         let seen = Self::see(&self.options);
         if seen == self.seen {
             return Ok(());
@@ -417,7 +422,7 @@ impl Steering {
 fn add_beams(
     table: &BeamTable,
     name: &str,
-    place: &Place<'_>,
+    place: &ProductInput<'_>,
     run: &mut Run<'_>,
 ) -> Result<Finish> {
     let BeamTable { beams: options, steer, .. } = table;
@@ -439,7 +444,7 @@ fn add_beams(
         })
     });
     let beams = beams.steered(move |plan, start| match &mut steering {
-        Some(steering) => steering.look(plan, start),
+        Some(steering) => steering.reload_if_changed(plan, start),
         None => Ok(()),
     });
     run.add(name, beams);
@@ -455,7 +460,7 @@ fn add_beams(
 fn add_sums(
     path: &Path,
     name: &str,
-    place: &Place<'_>,
+    place: &ProductInput<'_>,
     (length, axes, whole): (u64, &[usize], bool),
     of: impl Fn(&[i64]) -> Vec<i64> + 'static,
     run: &mut Run<'_>,

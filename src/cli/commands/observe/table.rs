@@ -206,6 +206,6 @@ fn as_keys(sentence: &str) -> String {
 }
 
 /// Takes a key out of a table.
-pub fn take(table: &mut Spanned<Keys>, key: &str) -> Option<Spanned<Value>> {
+pub fn take_key(table: &mut Spanned<Keys>, key: &str) -> Option<Spanned<Value>> {
     table.get_mut().remove(key)
 }

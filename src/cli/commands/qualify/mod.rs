@@ -15,7 +15,7 @@ use std::{
 use console::Term;
 use corrust::{
     Device, Error, Result,
-    bench::{Facts, Place},
+    bench::{BenchDevice, Facts},
     format::PartialFile,
     qualify::{
         checks::{self, Subject},
@@ -139,7 +139,7 @@ impl Args {
     fn judge(&self, json: Option<&Path>) -> Result<Report> {
         let end = Instant::now() + Duration::from_secs_f64(60.0 * self.minutes);
         let gpu = self.device.open()?;
-        let place = Place { gpu, ..Place::default() };
+        let place = BenchDevice { gpu, ..BenchDevice::default() };
         let meter = meter(&place);
         let mut report = Report::new(Facts::new(&place, meter.as_ref()), self.minutes, self.seed);
         table::machine(&report.machine);

@@ -5,7 +5,7 @@ use std::{slice, time::Duration};
 use corrust::{
     Error, Result,
     bench::{
-        self, Limits, Meter, Place, RECORD_H100, RECORD_H200, Record, Row, Settings, changes,
+        self, BenchDevice, Limits, Meter, RECORD_H100, RECORD_H200, Record, Row, Settings, changes,
         measure, model::Model,
     },
     qualify::requirements::{Finding, Verdict},
@@ -33,7 +33,7 @@ pub fn record(device: &str) -> Result<Record> {
 }
 
 /// Measures all cases, and compares them with the record if it is of the same GPU.
-pub fn check(place: &Place, meter: Option<&Meter>, bar: &Bar) -> Result<(Finding, Vec<Row>)> {
+pub fn check(place: &BenchDevice, meter: Option<&Meter>, bar: &Bar) -> Result<(Finding, Vec<Row>)> {
     if place.simulated() {
         let text = "the simulator counts, and its times say nothing about a GPU";
         return Ok((Finding::new(Verdict::NotDecided, text), Vec::new()));
@@ -77,7 +77,7 @@ pub fn check(place: &Place, meter: Option<&Meter>, bar: &Bar) -> Result<(Finding
 /// Predictions of all cases for the chip that a device is, if it is known, and as far as the time reaches.
 pub fn predictions(device: &str, bar: &Bar) -> Result<Vec<Row>> {
     let Some(chip) = Model::chip_of(device) else { return Ok(Vec::new()) };
-    let place = Place::of_model(Model::open(chip)?);
+    let place = BenchDevice::of_model(Model::open(chip)?);
     let limits = Limits::default();
     let settings = Settings { repeats: 1, sustain: Duration::ZERO, meter: None, limits: &limits };
     let mut rows = Vec::new();
@@ -159,7 +159,7 @@ fn judge(rows: &[Row], device: Option<&str>, left_out: &[String]) -> Result<Find
 
 #[cfg(test)]
 mod tests {
-    use corrust::bench::{Place, Row};
+    use corrust::bench::{BenchDevice, Row};
 
     use super::{Bar, Verdict, check, judge, predictions, record};
 
@@ -225,7 +225,8 @@ mod tests {
     fn a_simulator_has_no_speed_and_a_cpu_no_chip() {
         let bar = Bar::new("speed");
         let gpu = corrust::Device::Sim.open().expect("the simulator");
-        let (finding, rows) = check(&Place { gpu, ..Place::default() }, None, &bar).unwrap();
+        let (finding, rows) =
+            check(&BenchDevice { gpu, ..BenchDevice::default() }, None, &bar).unwrap();
         assert!(rows.is_empty() && finding.text.contains("simulator"), "{finding:?}");
         assert!(predictions("AMD EPYC", &bar).unwrap().is_empty());
     }

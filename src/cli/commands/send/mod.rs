@@ -21,14 +21,14 @@ use crate::cli::terminal::numbers::{count, si};
 use crate::cli::terminal::say::{tell, warn};
 
 /// Samples to send.
-enum Source {
+enum Outgoing {
     /// From memory, as often as is asked for.
     Simulated { block: Block, shape: Shape },
     /// From files, which are opened anew when all was sent.
     Recorded { recording: Box<dyn Recording>, options: Options, block: Block },
 }
 
-impl Source {
+impl Outgoing {
     fn simulated() -> Result<Self> {
         let shape =
             Shape { inputs: 16, channels: 128, encoding: Encoding::Ci8, layout: Layout::Tcn };
@@ -89,7 +89,7 @@ impl Args {
         }
         if self.recording.is_empty() {
             given::warn_unused(&["layout"], "the recording is simulated, expected files");
-            let source = Source::simulated()?;
+            let source = Outgoing::simulated()?;
             return self.send_heaps(source, "the simulated recording", self.repeat.unwrap_or(0));
         }
         let repeat = self.repeat.unwrap_or(1);
@@ -112,7 +112,7 @@ impl Args {
         }
         let options = Options { layout: self.layout, ..Options::default() };
         let recording = format::open(&self.recording, options)?;
-        let source = Source::Recorded { recording, options, block: Block::new() };
+        let source = Outgoing::Recorded { recording, options, block: Block::new() };
         self.send_heaps(source, &self.recording[0].display().to_string(), repeat)
     }
 
@@ -162,7 +162,7 @@ impl Args {
     }
 
     /// Sends heaps of samples, of which `name` is where they are from.
-    fn send_heaps(&self, mut source: Source, name: &str, repeat: u64) -> Result<()> {
+    fn send_heaps(&self, mut source: Outgoing, name: &str, repeat: u64) -> Result<()> {
         let Shape { inputs, channels, encoding, .. } = source.shape();
         let fault = |reason: String| Error::invalid(format!("{name}: {reason}"));
         if encoding != Encoding::Ci8 {

@@ -11,10 +11,10 @@ use corrust::autocorrelate::Scheme;
 use crate::cli::{
     commands::upchannelise::Subchannels,
     options::{
+        device::DeviceOptions,
         engine::Engine,
         flagging::Flagging,
         listening::Listening,
-        place::Place,
         run_files::{input, output},
         selection::Selection,
         stream::Vdif,
@@ -76,7 +76,7 @@ pub struct Args {
     #[command(flatten)]
     pub selection: Selection,
     #[command(flatten)]
-    pub place: Place,
+    pub place: DeviceOptions,
     /// Address that metrics and the page are served at; 0.0.0.0:8148 serves other machines, too
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8148")]
     pub http: SocketAddr,

@@ -49,7 +49,7 @@ struct CurveFiles<'a> {
 
 impl CurveFiles<'_> {
     /// Writes the curves of a look, if it is time; whether it did.
-    fn look(&mut self, look: &LiveCurves, last: bool) -> Result<bool> {
+    fn write_if_due(&mut self, look: &LiveCurves, last: bool) -> Result<bool> {
         self.since += 1;
         if self.since < self.each && !last {
             return Ok(false);
@@ -145,7 +145,7 @@ impl Args {
         let mut shown = |look: &LiveCurves, last: bool| {
             board.show(look);
             if let Some(files) = &mut files {
-                let result = files.look(look, last);
+                let result = files.write_if_due(look, last);
                 match &result {
                     Ok(false) => return Ok(()),
                     Ok(true) => board.files[0].fetch_add(1, Ordering::Relaxed),
@@ -199,10 +199,10 @@ fn follow(
     let mut receiver = Some(receiver);
     let mut strangers = Strangers::of("counts");
     loop {
-        strangers.look(tally);
+        strangers.poll(tally);
         match passed.recv_timeout(Duration::from_millis(50)) {
             Ok(chunk) => {
-                if let Some(chunk) = correlated.take(chunk, |look| shown(look, false))? {
+                if let Some(chunk) = correlated.process(chunk, |look| shown(look, false))? {
                     let _ = spent.send(chunk);
                 }
             }

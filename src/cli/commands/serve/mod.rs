@@ -416,10 +416,10 @@ impl<C> Live<C> {
         let mut drain = Drain::of(drain);
         let mut end = 0;
         loop {
-            strangers.look(|| board.tally());
+            strangers.poll(|| board.tally());
             match passed.recv_timeout(Duration::from_millis(50)) {
                 Ok(chunk) => {
-                    if let Some(chunk) = integrator.take(chunk, &mut done)? {
+                    if let Some(chunk) = integrator.process(chunk, &mut done)? {
                         let _ = spent.send(chunk);
                     }
                     board.dumps.empty.store(integrator.empty(), Ordering::Relaxed);

@@ -42,7 +42,7 @@ impl Strangers {
     }
 
     /// Looks, from time to time, at the packets that came.
-    pub fn look(&mut self, tally: impl FnOnce() -> Tally) {
+    pub fn poll(&mut self, tally: impl FnOnce() -> Tally) {
         if self.next.is_some_and(|next| next <= Instant::now()) {
             self.last(tally);
         }

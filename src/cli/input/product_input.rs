@@ -10,7 +10,7 @@ use corrust::{
 use crate::cli::{input::unit::Unit, options::selection::Timing};
 
 /// The recording that products are made of, and their devices.
-pub struct Place<'a> {
+pub struct ProductInput<'a> {
     pub device: &'a Devices,
     pub gpus: &'a [Arc<dyn Gpu>],
     pub shape: Shape,
@@ -38,7 +38,7 @@ pub struct Place<'a> {
     pub flagged: Rc<Cell<f64>>,
 }
 
-impl Place<'_> {
+impl ProductInput<'_> {
     /// Unit of the time axis.
     pub fn unit(&self) -> Unit {
         if self.raw { Unit::Spectrum } else { Unit::Time }

@@ -4,7 +4,7 @@ use corrust::{Devices, correlate::Kernel};
 
 /// Device and kernel of a correlation.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Place {
+pub struct DeviceOptions {
     /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim; cuda:0,cuda:1, cuda:all or sim,sim:
     /// several GPUs share the channels
     #[arg(long, default_value_t, help_heading = "Device")]
