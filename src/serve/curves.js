@@ -46,6 +46,7 @@ function draw(live) {
   form.first.max = live.sensors - 1;
   state(
     `${live.sensors} sensors; ${duration(look.seconds)} correlated; ${number(100 * look.lost)} % of the instants lost`,
+    1,
   );
   correlations("mean", look.lags, [look.mean]);
   correlations("curves", look.lags, look.curves);

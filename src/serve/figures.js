@@ -78,13 +78,14 @@ const PHASES = [
   [0.5, "π"],
 ];
 
-// Range of values that are not null, without the outermost parts.
-function range(values, part = 0) {
+// Range of values that are not null, without the outermost parts, and at least so wide.
+function range(values, part = 0, least = 0) {
   const known = values.filter((value) => value !== null).sort((a, b) => a - b);
   if (known.length === 0) return [0, 1];
   const at = (part) => known[Math.round((known.length - 1) * part)];
   const [low, high] = [at(part), at(1 - part)];
-  return high > low ? [low, high] : [low - 0.5, low + 0.5];
+  const more = high > low ? Math.max(0, least - (high - low)) / 2 : Math.max(least, 1) / 2;
+  return [low - more, high + more];
 }
 
 // A canvas, empty, with the pixels of its place on the screen.
@@ -130,7 +131,7 @@ function axes(id, x, y, scale = 0) {
   const [across, up] = [place(x.range, x0, x1), place(y.range, y0, y1)];
   const [columns, rows] = [
     x.ticks || ticks(...x.range, (x1 - x0) / 80, x.whole),
-    y.ticks || ticks(...y.range, (y0 - y1) / 40),
+    y.ticks || ticks(...y.range, (y0 - y1) / 36),
   ];
   pen.strokeStyle = faint();
   pen.beginPath();
@@ -180,7 +181,7 @@ const marks = ([low, high], count) =>
 
 // A bar for each of many, by their names.
 function bars(id, values, names, kind, name) {
-  const high = Math.max(...values, 1e-12);
+  const high = Math.max(...values) || 1;
   const count = values.length;
   const named = names && names.map((text, index) => [index, text]);
   const { pen, x, y, y0 } = axes(
@@ -285,12 +286,12 @@ form.addEventListener("change", () => update());
 let answered = null;
 let changed = { text: "", at: 0 };
 
-// Says how old figures are that have stopped.
-function state(text) {
+// Says how old figures are that are later than the next was to be.
+function state(text, seconds) {
   const now = performance.now() / 1000;
   if (text !== changed.text) changed = { text, at: now };
   const silent = now - changed.at;
-  element("state").textContent = silent < 10 ? text : `${text}; nothing new for ${duration(Math.round(silent))}`;
+  element("state").textContent = silent < 5 + 3 * seconds ? text : `${text}; nothing new for ${duration(Math.round(silent))}`;
 }
 
 let asked = 0;

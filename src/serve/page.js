@@ -35,7 +35,7 @@ const middle = (point, grain, channels) => (point * grain + Math.min((point + 1)
 function spectra(live, { dump, names }) {
   const { at, axis } = band(live);
   const powers = dump.spectra.map((spectrum) => spectrum.map(decibels));
-  const [low, high] = range(powers.flat());
+  const [low, high] = range(powers.flat(), 0, 1);
   const room = 0.06 * (high - low);
   const y = { range: [low - room, high + room], name: "power (dB)" };
   const figure = axes("spectra", axis, y);
@@ -75,7 +75,7 @@ function waterfall(live, { dump, names }) {
   const unit = minutes ? 60 : 1;
   const y = { range: [(count * seconds) / unit, 0], name: minutes ? "minutes ago" : "seconds ago" };
   const { pen, x, x0, x1, y0, y1 } = axes("waterfall", axis, y, SCALE);
-  const reach = range([...kept.rows.values()].flat(), 0.01);
+  const reach = range([...kept.rows.values()].flat(), 0.01, 1);
   pen.clearRect(x0, y1, x1 - x0, y0 - y1);
   const edge = (row) => Math.round(y1 + (row * (y0 - y1)) / count);
   for (const [number, powers] of kept.rows) {
@@ -146,7 +146,7 @@ function matrix({ dump, names }) {
   const [bar, half] = [x0 + side + 16, y0 + side / 2];
   const phases = PHASES.map(([turns, text]) => [turns + 0.5, text]);
   scale(pen, bar, [Math.round(half) - 12, y0], (part) => cycle(part - 0.5), phases, "phase (rad)");
-  scale(pen, bar, [y0 + Math.round(side), Math.round(half) + 12], level, marks([0, highest], side / 90), "coherence");
+  scale(pen, bar, [y0 + Math.round(side), Math.round(half) + 12], level, marks([0, highest], Math.max(2, side / 70)), "coherence");
   cells = { x0, y0, size, count, first: dump.first };
 }
 
@@ -154,7 +154,7 @@ function fringes(live, { dump, names }) {
   const { at, axis } = band(live);
   const place = (point) => at(middle(point, dump.grain, live.channels));
   const powers = dump.baseline_amplitude.map(decibels);
-  const [low, high] = range(powers);
+  const [low, high] = range(powers, 0, 1);
   const room = 0.06 * (high - low);
   const amplitude = axes("amplitude", axis, { range: [low - room, high + room], name: "|V| (dB)" });
   amplitude.pen.strokeStyle = line(0);
@@ -182,6 +182,7 @@ function draw(live) {
   state(
     `${live.inputs} inputs × ${live.channels} channels; dump of ${duration(dump.seconds)} from ` +
       `${dump.start.replace("T", " ").replace(/(\.\d{3})\d*/, "$1")}; ${number(100 * lost)} % of samples missing`,
+    dump.seconds,
   );
   const { at } = band(live);
   const channel = live.first_channel + dump.channel;
