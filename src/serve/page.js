@@ -90,7 +90,7 @@ function waterfall(live, { dump, names }) {
   pen.strokeStyle = ink();
   pen.strokeRect(x0, y1, x1 - x0, y0 - y1);
   scale(pen, x1 + 14, [y0, y1], level, marks(reach, (y0 - y1) / 40), "power (dB)");
-  element("waterfall-of").textContent = names[dump.input];
+  element("waterfall-of").textContent = live.names ? names[dump.input] : `input ${names[dump.input]}`;
 }
 
 // Coherences below the diagonal, phases above it.
@@ -98,7 +98,8 @@ function matrix({ dump, names }) {
   const { pen, width, height } = surface("matrix");
   const count = dump.amplitude.length;
   const shown = names.slice(dump.first, dump.first + count);
-  const left = Math.min(110, 34 + Math.max(...shown.map((name) => pen.measureText(name).width)));
+  const widest = Math.max(...shown.map((name) => pen.measureText(name).width));
+  const left = Math.min(110, 34 + widest);
   const side = Math.floor(Math.min(width - left - SCALE - 22, height - 50));
   const [x0, y0] = [left, 10];
   const size = side / count;
@@ -130,12 +131,10 @@ function matrix({ dump, names }) {
   }
   const middle = (index) => (index + 0.5) * size;
   pen.textAlign = "center";
-  along(
-    pen,
-    shown.map((name, index) => [index, name]),
-    (index) => x0 + middle(index),
-    (text, at) => pen.fillText(text, at, y0 + side + 16),
-  );
+  const step = Math.ceil((widest + 8) / size);
+  shown.forEach((name, index) => {
+    if (index % step === 0) pen.fillText(name, x0 + middle(index), y0 + side + 16);
+  });
   pen.fillText("input j", x0 + side / 2, y0 + side + 33);
   pen.textAlign = "right";
   const every = Math.ceil(15 / size);
@@ -167,7 +166,8 @@ function fringes(live, { dump, names }) {
     pen.arc(x(place(point)), y(phase), 2, 0, 2 * Math.PI);
     pen.fill();
   });
-  element("baseline").textContent = dump.baseline.map((input) => names[input]).join(" × ");
+  const pair = dump.baseline.map((input) => names[input]).join(" × ");
+  element("baseline").textContent = live.names ? pair : `of inputs ${pair}`;
 }
 
 function draw(live) {
