@@ -52,7 +52,7 @@ fn values_reach_table_json_and_figure() {
     assert_eq!(table.lines().count(), 1 + 2 * 5, "{table}");
     assert!(table.contains("g.csv,sensor_1,kappa,5e0,,,fixed"), "{table}");
     let drawn = read("fit.svg");
-    for text in ["residual", "tau = 100.00", "D = 100.0", "kappa = 5.000, fixed"] {
+    for text in ["residual", "tau = 100.0 us, shared", "D = 100.0", "kappa = 5.000, fixed"] {
         assert!(drawn.contains(text), "{text}: {said}");
     }
     // Without shared parameters a fit each.
