@@ -97,6 +97,34 @@ static void with_strides(const char *device) {
     corrust_correlator_free(correlator);
 }
 
+/* Input 1 comes a sample early: shifted by -1, all others are delayed by 1. */
+static void with_shifts(const char *device) {
+    corrust_correlator_config config = {.size = sizeof config, .inputs = INPUTS, .channels = CHANNELS, .device = device};
+    int64_t shifts[INPUTS] = {0};
+    shifts[1] = -1;
+    config.shifts = shifts;
+    config.shift_count = INPUTS;
+    corrust_correlator *correlator;
+    CHECK(corrust_correlator_new(&config, &correlator));
+    corrust_samples samples = {.size = sizeof samples, .data = tcn, .bytes = sizeof tcn};
+    CHECK(corrust_correlator_accumulate(correlator, &samples));
+    static sum sums[CHANNELS][BASELINES];
+    corrust_room room = {.data = sums, .bytes = sizeof sums};
+    CHECK(corrust_correlator_dump(correlator, &room, NULL, 0, NULL, 0));
+    for (size_t c = 0; c < CHANNELS; c++) {
+        int64_t re = 0, im = 0;
+        for (size_t t = 1; t < TIMES; t++) {
+            sample x = tcn[t][c][1], y = tcn[t - 1][c][0];
+            re += x.re * y.re + x.im * y.im;
+            im += x.im * y.re - x.re * y.im;
+        }
+        same("real part with shifts", c, sums[c][1].re, re);
+        same("imaginary part with shifts", c, sums[c][1].im, im);
+    }
+    corrust_correlator_free(correlator);
+    printf("tcn, with shifts: %d sums are right\n", CHANNELS);
+}
+
 /* Samples and sums in the device's memory. With CUDA, `data` may be any address from cudaMalloc, `stream` any stream. */
 static void on_device(const char *layout, const void *data, const char *device) {
     corrust_correlator *correlator = plan(layout, device);
@@ -106,7 +134,7 @@ static void on_device(const char *layout, const void *data, const char *device) 
     CHECK(corrust_buffer_new(device, bytes, &to));
     CHECK(corrust_buffer_upload(from, 0, data, sizeof tcn));
 
-    corrust_samples samples = {.size = sizeof samples, .bytes = sizeof tcn, .on_device = 1, .stream = NULL};
+    corrust_samples samples = {.size = sizeof samples, .bytes = sizeof tcn, .on_device = true, .stream = NULL};
     samples.data = corrust_buffer_data(from);
     samples.missing = &lost;
     samples.missing_count = 1;
@@ -114,7 +142,7 @@ static void on_device(const char *layout, const void *data, const char *device) 
     CHECK(corrust_correlator_accumulate(correlator, &samples));
     CHECK(corrust_correlator_reset(correlator));
     CHECK(corrust_correlator_accumulate(correlator, &samples));
-    corrust_room room = {.data = corrust_buffer_data(to), .bytes = bytes, .on_device = 1, .stream = NULL};
+    corrust_room room = {.data = corrust_buffer_data(to), .bytes = bytes, .on_device = true, .stream = NULL};
     CHECK(corrust_correlator_dump(correlator, &room, NULL, 0, NULL, 0));
 
     sum sums[CHANNELS][BASELINES];
@@ -147,6 +175,7 @@ int main(int count, char **arguments) {
     on_host("cnt", cnt, device);
     on_host("tcc", tcc, device);
     with_strides(device);
+    with_shifts(device);
     if (strcmp(device, "cpu") != 0 && strcmp(device, "auto") != 0) {
         on_device("tcn", tcn, device);
         on_device("cnt", cnt, device);

@@ -55,7 +55,7 @@ void through_device(const std::string &device, const std::vector<T> &from, std::
     CHECK(corrust_buffer_upload(source.get(), 0, from.data(), samples.bytes));
     samples.data = corrust_buffer_data(source.get());
     room.data = corrust_buffer_data(target.get());
-    samples.on_device = room.on_device = 1;
+    samples.on_device = room.on_device = true;
     work(samples, room);
     CHECK(corrust_buffer_download(target.get(), 0, to.data(), room.bytes));
 }
@@ -116,7 +116,7 @@ void channelise(const std::string &device, bool on_device) {
 
 int nibble(unsigned value) { return static_cast<int>(value ^ 8u) - 8; }
 
-void beamform(const std::string &device, bool on_device) {
+void beamform(const std::string &device, bool on_device, bool eight_bits) {
     const size_t dishes = 7, beams = 3, channels = 2, polarisations = 2, times = 33, streams = channels * polarisations;
     corrust_beamformer_config config = {};
     config.size = sizeof config;
@@ -124,7 +124,8 @@ void beamform(const std::string &device, bool on_device) {
     config.beams = beams;
     config.channels = channels;
     config.polarisations = polarisations;
-    config.incoherent = 1;
+    config.incoherent = true;
+    config.output_encoding = eight_bits ? "ci8" : "ci4";
     config.device = device.c_str();
     corrust_beamformer *made = nullptr;
     CHECK(corrust_beamformer_new(&config, &made));
@@ -133,13 +134,14 @@ void beamform(const std::string &device, bool on_device) {
     std::vector<int8_t> weights(streams * beams * dishes * 2);
     fill(weights.data(), weights.size(), 3);
     std::vector<uint32_t> shifts(streams * beams);
-    for (size_t k = 0; k < shifts.size(); k++) shifts[k] = static_cast<uint32_t>(5 + k % 5);
+    for (size_t k = 0; k < shifts.size(); k++) shifts[k] = static_cast<uint32_t>((eight_bits ? 2 : 5) + k % 5);
     CHECK(corrust_beamformer_set_weights(beamformer.get(), weights.data(), weights.size()));
     CHECK(corrust_beamformer_set_shifts(beamformer.get(), shifts.data(), shifts.size()));
     std::vector<uint8_t> voltages(times * streams * dishes);
     fill(voltages.data(), voltages.size(), 4);
 
-    std::vector<uint8_t> found(beams * streams * times);
+    const size_t sample = eight_bits ? 2 : 1;
+    std::vector<uint8_t> found(beams * streams * times * sample);
     std::vector<uint64_t> clipped(streams * beams);
     std::vector<uint32_t> powers(streams * times);
     if (on_device)
@@ -173,16 +175,21 @@ void beamform(const std::string &device, bool on_device) {
                 const uint32_t s = shifts[fp * beams + b];
                 const int half = 1 << (s - 1);
                 const int rounded[2] = {(re + half) >> s, (im + half) >> s};
-                const int kept[2] = {std::min(std::max(rounded[0], -7), 7), std::min(std::max(rounded[1], -7), 7)};
+                const int most = eight_bits ? 127 : 7;
+                const int kept[2] = {std::min(std::max(rounded[0], -most), most), std::min(std::max(rounded[1], -most), most)};
                 right_clipped[fp * beams + b] += kept[0] != rounded[0] || kept[1] != rounded[1];
-                const int byte = (kept[0] & 15) << 4 | (kept[1] & 15);
                 const size_t index = (b * streams + fp) * times + t;
-                same("beam", index, found[index], byte);
+                if (eight_bits) {
+                    same("real part of a beam", index, static_cast<int8_t>(found[2 * index]), kept[0]);
+                    same("imaginary part of a beam", index, static_cast<int8_t>(found[2 * index + 1]), kept[1]);
+                } else
+                    same("beam", index, found[index], (kept[0] & 15) << 4 | (kept[1] & 15));
             }
         }
     for (size_t k = 0; k < clipped.size() && !on_device; k++)
         same("clipped", k, static_cast<long long>(clipped[k]), static_cast<long long>(right_clipped[k]));
-    printf("beamform%s: %zu samples are right\n", on_device ? ", on the device" : "", found.size());
+    printf("beamform, %d bits%s: %zu samples are right\n", eight_bits ? 8 : 4, on_device ? ", on the device" : "",
+           found.size() / sample);
 }
 
 void autocorrelate(const std::string &device, bool on_device) {
@@ -246,7 +253,7 @@ int main(int count, char **arguments) {
     for (const bool on_device : {false, true}) {
         if (on_device && !has_memory) continue;
         channelise(device, on_device);
-        beamform(device, on_device);
+        for (const bool eight_bits : {false, true}) beamform(device, on_device, eight_bits);
         autocorrelate(device, on_device);
     }
     return 0;

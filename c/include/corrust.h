@@ -12,8 +12,24 @@
 #ifndef CORRUST_H
 #define CORRUST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+// A correlator, from corrust_correlator_new.
+typedef struct corrust_correlator corrust_correlator;
+
+// A beamformer, from corrust_beamformer_new.
+typedef struct corrust_beamformer corrust_beamformer;
+
+// A channeliser, from corrust_channeliser_new.
+typedef struct corrust_channeliser corrust_channeliser;
+
+// An autocorrelator, from corrust_autocorrelator_new.
+typedef struct corrust_autocorrelator corrust_autocorrelator;
+
+// Memory of a device, from corrust_buffer_new.
+typedef struct corrust_buffer corrust_buffer;
 
 // Status of a call. Where it is not `CORRUST_STATUS_OK`, `corrust_last_error` gives the reason.
 typedef enum corrust_status {
@@ -28,21 +44,6 @@ typedef enum corrust_status {
   // A fault of the library itself. The handle that was used can only be freed.
   CORRUST_STATUS_INTERNAL = 4,
 } corrust_status;
-
-// State behind a handle, whose address alone C holds.
-typedef struct Handle_Autocorrelation Handle_Autocorrelation;
-
-// State behind a handle, whose address alone C holds.
-typedef struct Handle_Beamforming Handle_Beamforming;
-
-// State behind a handle, whose address alone C holds.
-typedef struct Handle_Channelisation Handle_Channelisation;
-
-// State behind a handle, whose address alone C holds.
-typedef struct Handle_Correlation Handle_Correlation;
-
-// State behind a handle, whose address alone C holds.
-typedef struct Handle_DeviceMemory Handle_DeviceMemory;
 
 // Settings of an autocorrelator. Zero stands for a default, where there is one.
 typedef struct corrust_autocorrelator_config {
@@ -65,9 +66,6 @@ typedef struct corrust_autocorrelator_config {
   // Number of pairs.
   size_t pair_count;
 } corrust_autocorrelator_config;
-
-// An autocorrelator, from corrust_autocorrelator_new.
-typedef struct Handle_Autocorrelation corrust_autocorrelator;
 
 // A range of times, channels and inputs of which every sample is missing: `begin` counts, `end` does not. Channels or
 // inputs from 0 to 0 are all of them.
@@ -113,8 +111,8 @@ typedef struct corrust_samples {
   const struct corrust_missing *missing;
   // Number of ranges.
   size_t missing_count;
-  // Not 0: `data` is an address of the device.
-  uint32_t on_device;
+  // Whether `data` is an address of the device.
+  bool on_device;
 } corrust_samples;
 
 // Memory to be written.
@@ -125,8 +123,8 @@ typedef struct corrust_room {
   size_t bytes;
   // A CUstream (cudaStream_t) in whose order room on the device is written; NULL is the default stream.
   void *stream;
-  // Not 0: `data` is an address of the device.
-  uint32_t on_device;
+  // Whether `data` is an address of the device.
+  bool on_device;
 } corrust_room;
 
 // Settings of a beamformer. Zero stands for a default, where there is one.
@@ -141,7 +139,7 @@ typedef struct corrust_beamformer_config {
   size_t channels;
   // P: polarisations, each beamformed by itself (default: 1).
   size_t polarisations;
-  // Encoding of weights: "ci8" (default) or "ci4".
+  // Encoding of weights: "ci8" (default) or "ci4"; "cf16" (default) with voltages of cf16.
   const char *weights;
   // Rounding of shifted sums: "nearest" (default) or "floor".
   const char *rounding;
@@ -149,15 +147,13 @@ typedef struct corrust_beamformer_config {
   const char *device;
   // "auto" (default), or a kernel's name.
   const char *kernel;
-  // Not 0: the incoherent beam, the sum of |E|^2 over dishes, is formed, too.
-  size_t incoherent;
+  // Voltages: "ci4" (default), "ci8" or "cf16".
+  const char *encoding;
+  // Samples of beams: "ci4" (default), "ci8", "cf16", "cf32".
+  const char *output_encoding;
+  // Whether the incoherent beam, the sum of |E|^2 over dishes, is formed, too.
+  bool incoherent;
 } corrust_beamformer_config;
-
-// A beamformer, from corrust_beamformer_new.
-typedef struct Handle_Beamforming corrust_beamformer;
-
-// Memory of a device, from corrust_buffer_new.
-typedef struct Handle_DeviceMemory corrust_buffer;
 
 // Settings of a channeliser. Zero stands for a default, where there is one.
 typedef struct corrust_channeliser_config {
@@ -189,12 +185,9 @@ typedef struct corrust_channeliser_config {
   const float *gains;
   // Number of complex gains.
   size_t gain_count;
-  // Not 0: the band runs downwards.
-  size_t inverted;
+  // Whether the band runs downwards.
+  bool inverted;
 } corrust_channeliser_config;
-
-// A channeliser, from corrust_channeliser_new.
-typedef struct Handle_Channelisation corrust_channeliser;
 
 // Settings of a correlator. Zero stands for a default, where there is one.
 typedef struct corrust_correlator_config {
@@ -215,14 +208,12 @@ typedef struct corrust_correlator_config {
   const char *kernel;
   // Gates whose visibilities are kept apart, 1 to 255 (default: 1).
   size_t gates;
-  // By how many times each input is delayed; NULL: none.
-  const size_t *shifts;
+  // Times by which each input is delayed; NULL: none. Where one is negative, all inputs are delayed by as much more as
+  // makes the least 0.
+  const int64_t *shifts;
   // Number of shifts: the inputs.
   size_t shift_count;
 } corrust_correlator_config;
-
-// A correlator, from corrust_correlator_new.
-typedef struct Handle_Correlation corrust_correlator;
 
 #ifdef __cplusplus
 extern "C" {
@@ -272,11 +263,12 @@ enum corrust_status corrust_autocorrelator_wait(corrust_autocorrelator *autocorr
 // Frees an autocorrelator; NULL is none. Its work on device memory is waited for.
 void corrust_autocorrelator_free(corrust_autocorrelator *autocorrelator);
 
-// Makes a beamformer: J[b][f][p][t] = clamp((sum over d of A[f][p][b][d] E[t][f][p][d]) >> s[f][p][b]), components -7 to 7.
+// Makes a beamformer: J[b][f][p][t] = clamp((sum over d of A[f][p][b][d] E[t][f][p][d]) >> s[f][p][b]), components -7 to 7,
+// of ci8 beams -127 to 127.
 enum corrust_status corrust_beamformer_new(const struct corrust_beamformer_config *config,
                                            corrust_beamformer **beamformer);
 
-// Replaces the weights A, [F][P][B][D] in host memory: ci8, or ci4.
+// Replaces the weights A, [F][P][B][D] in host memory, of the config's encoding of weights.
 enum corrust_status corrust_beamformer_set_weights(corrust_beamformer *beamformer,
                                                    const void *weights,
                                                    size_t weight_bytes);
@@ -286,8 +278,8 @@ enum corrust_status corrust_beamformer_set_shifts(corrust_beamformer *beamformer
                                                   const uint32_t *shifts,
                                                   size_t shift_count);
 
-// Forms the beams of ci4 voltages E, [T][F][P][D] or with strides (a channel is a pair of channel and polarisation, an
-// input a dish), of any number of times. `beams` has room for J, [B][F][P][T] bytes. `clipped` gets the clipped samples of
+// Forms the beams of voltages E, [T][F][P][D] or with strides (a channel is a pair of channel and polarisation, an
+// input a dish), of any number of times. `beams` has room for J, [B][F][P][T] samples. `clipped` gets the clipped samples of
 // each [F][P][B], `powers` the incoherent beam, [F][P][T]; both in host memory, for beams in host memory, NULL where they
 // are not wanted. Beams on the device are written in the order of the room's stream without waiting.
 enum corrust_status corrust_beamformer_beamform(corrust_beamformer *beamformer,

@@ -5,13 +5,14 @@ use std::ffi::{c_char, c_void};
 use corrust_host::{
     Beamformer as Plan, Encoding, Layout,
     beamform::{Beams, BeamsMut, Shape},
+    channelise::SpectrumEncoding,
 };
 
 use crate::{
     border::{Handle, Result, Status, free, give, invalid, with},
     memory::{
-        Described, Room, SamplesView, bytes, check_wanted, devices, named, read, room, values,
-        write,
+        Described, Flag, Room, SamplesView, bytes, check_wanted, devices, named, read, room,
+        values, write,
     },
 };
 
@@ -29,7 +30,7 @@ pub struct BeamformerConfig {
     pub channels: usize,
     /// P: polarisations, each beamformed by itself (default: 1).
     pub polarisations: usize,
-    /// Encoding of weights: "ci8" (default) or "ci4".
+    /// Encoding of weights: "ci8" (default) or "ci4"; "cf16" (default) with voltages of cf16.
     pub weights: *const c_char,
     /// Rounding of shifted sums: "nearest" (default) or "floor".
     pub rounding: *const c_char,
@@ -37,8 +38,12 @@ pub struct BeamformerConfig {
     pub device: *const c_char,
     /// "auto" (default), or a kernel's name.
     pub kernel: *const c_char,
-    /// Not 0: the incoherent beam, the sum of |E|^2 over dishes, is formed, too.
-    pub incoherent: usize,
+    /// Voltages: "ci4" (default), "ci8" or "cf16".
+    pub encoding: *const c_char,
+    /// Samples of beams: "ci4" (default), "ci8", "cf16", "cf32".
+    pub output_encoding: *const c_char,
+    /// Whether the incoherent beam, the sum of |E|^2 over dishes, is formed, too.
+    pub incoherent: Flag,
 }
 
 // SAFETY: numbers and pointers, `size` first.
@@ -56,7 +61,8 @@ pub struct Beamforming {
 /// A beamformer, from corrust_beamformer_new.
 pub type Beamformer = Handle<Beamforming>;
 
-/// Makes a beamformer: J[b][f][p][t] = clamp((sum over d of A[f][p][b][d] E[t][f][p][d]) >> s[f][p][b]), components -7 to 7.
+/// Makes a beamformer: J[b][f][p][t] = clamp((sum over d of A[f][p][b][d] E[t][f][p][d]) >> s[f][p][b]), components -7 to 7,
+/// of ci8 beams -127 to 127.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn corrust_beamformer_new(
     config: *const BeamformerConfig,
@@ -71,6 +77,14 @@ pub unsafe extern "C" fn corrust_beamformer_new(
                 .polarisations(config.polarisations.max(1))
                 .incoherent(config.incoherent != 0)
                 .device(devices(config.device)?);
+            if let Some(encoding) = named(config.encoding, "encoding")? {
+                builder = builder.encoding(encoding);
+            }
+            if let Some(encoding) =
+                named::<SpectrumEncoding>(config.output_encoding, "output_encoding")?
+            {
+                builder = builder.output(encoding);
+            }
             if let Some(weights) = named::<Encoding>(config.weights, "weights")? {
                 builder = builder.weights(weights);
             }
@@ -88,7 +102,7 @@ pub unsafe extern "C" fn corrust_beamformer_new(
     unsafe { give(beamformer, "corrust_beamformer", make) }
 }
 
-/// Replaces the weights A, [F][P][B][D] in host memory: ci8, or ci4.
+/// Replaces the weights A, [F][P][B][D] in host memory, of the config's encoding of weights.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn corrust_beamformer_set_weights(
     beamformer: *mut Beamformer,
@@ -120,8 +134,8 @@ pub unsafe extern "C" fn corrust_beamformer_set_shifts(
     unsafe { with(beamformer, "corrust_beamformer", work) }
 }
 
-/// Forms the beams of ci4 voltages E, [T][F][P][D] or with strides (a channel is a pair of channel and polarisation, an
-/// input a dish), of any number of times. `beams` has room for J, [B][F][P][T] bytes. `clipped` gets the clipped samples of
+/// Forms the beams of voltages E, [T][F][P][D] or with strides (a channel is a pair of channel and polarisation, an
+/// input a dish), of any number of times. `beams` has room for J, [B][F][P][T] samples. `clipped` gets the clipped samples of
 /// each [F][P][B], `powers` the incoherent beam, [F][P][T]; both in host memory, for beams in host memory, NULL where they
 /// are not wanted. Beams on the device are written in the order of the room's stream without waiting.
 #[unsafe(no_mangle)]
@@ -143,10 +157,11 @@ pub unsafe extern "C" fn corrust_beamformer_beamform(
         };
         // SAFETY: the caller passes what the view says.
         let samples =
-            unsafe { view.samples(Encoding::Ci4, Layout::Tcn, shape.streams(), shape.dishes)? };
+            unsafe { view.samples(shape.encoding, Layout::Tcn, shape.streams(), shape.dishes)? };
         let samples = samples.missing(&missing);
         let times = samples.extents().times;
-        room.check("beams", shape.shifts().saturating_mul(times))?;
+        let samples_of_beams = shape.shifts().saturating_mul(times);
+        room.check("beams", samples_of_beams.saturating_mul(shape.output.bytes()))?;
         check_wanted(clipped, clipped_count, shape.shifts(), "clipped")?;
         check_wanted(powers, power_count, shape.streams().saturating_mul(times), "powers")?;
         if !powers.is_null() && !beamforming.incoherent {

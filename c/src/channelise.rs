@@ -12,7 +12,7 @@ use num_complex::Complex;
 use crate::{
     border::{Handle, Result, Status, free, give, invalid, tell, with},
     memory::{
-        Described, MissingRange, Room, SamplesView, check_wanted, devices, named, read, room,
+        Described, Flag, MissingRange, Room, SamplesView, check_wanted, devices, named, read, room,
         values, write,
     },
 };
@@ -49,8 +49,8 @@ pub struct ChanneliserConfig {
     pub gains: *const f32,
     /// Number of complex gains.
     pub gain_count: usize,
-    /// Not 0: the band runs downwards.
-    pub inverted: usize,
+    /// Whether the band runs downwards.
+    pub inverted: Flag,
 }
 
 // SAFETY: numbers and pointers, `size` first.

@@ -38,8 +38,9 @@ pub struct CorrelatorConfig {
     pub kernel: *const c_char,
     /// Gates whose visibilities are kept apart, 1 to 255 (default: 1).
     pub gates: usize,
-    /// By how many times each input is delayed; NULL: none.
-    pub shifts: *const usize,
+    /// Times by which each input is delayed; NULL: none. Where one is negative, all inputs are delayed by as much more as
+    /// makes the least 0.
+    pub shifts: *const i64,
     /// Number of shifts: the inputs.
     pub shift_count: usize,
 }

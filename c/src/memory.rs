@@ -64,8 +64,8 @@ pub struct SamplesView {
     pub missing: *const MissingRange,
     /// Number of ranges.
     pub missing_count: usize,
-    /// Not 0: `data` is an address of the device.
-    pub on_device: u32,
+    /// Whether `data` is an address of the device.
+    pub on_device: Flag,
 }
 
 /// Memory to be written.
@@ -78,9 +78,12 @@ pub struct Room {
     pub bytes: usize,
     /// A CUstream (cudaStream_t) in whose order room on the device is written; NULL is the default stream.
     pub stream: *mut c_void,
-    /// Not 0: `data` is an address of the device.
-    pub on_device: u32,
+    /// Whether `data` is an address of the device.
+    pub on_device: Flag,
 }
+
+/// `bool` of C, of which any byte but 0 is true here.
+pub type Flag = u8;
 
 /// A struct that says its size in its first member, and all of whose members may be zero.
 ///

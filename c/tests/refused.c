@@ -86,11 +86,11 @@ int main(void) {
     samples.channel_stride = SIZE_MAX;
     INVALID(corrust_correlator_accumulate(correlator, &samples), "48 bytes of samples: expected more than can be");
     samples.channel_stride = samples.time_stride = samples.times = 0;
-    samples.on_device = 1;
+    samples.on_device = true;
     INVALID(corrust_correlator_accumulate(correlator, &samples), "samples at device address");
     samples.data = NULL;
     INVALID(corrust_correlator_accumulate(correlator, &samples), "samples.data: found 48 bytes at device address 0x0");
-    samples.on_device = 0;
+    samples.on_device = false;
     samples.data = data;
     corrust_missing missing = {3, 1, 0, 0, 0, 0};
     samples.missing_count = 1;
@@ -121,7 +121,7 @@ int main(void) {
     same("times", 0, (long long)times, 4);
     same("valid", 8, (long long)valid[8], 4);
     same("sum", 0, sums[2][1][0], 8);
-    room.on_device = 1;
+    room.on_device = true;
     INVALID(corrust_correlator_dump(correlator, &room, NULL, 0, NULL, 0), "");
     corrust_correlator_free(correlator);
     corrust_correlator_free(NULL);

@@ -13,6 +13,7 @@ use num_complex::Complex;
 use serde::{Deserialize, Serialize};
 
 use super::metrics::{Family, Show, received};
+use super::waterfall::{Rows, Waterfall};
 
 /// Most points of a spectrum, spectra, and inputs of a matrix that are shown at a time.
 const MOST_POINTS: usize = 1024;
@@ -43,18 +44,28 @@ pub struct About {
     pub senders: Vec<u64>,
     /// Clock of the time samples.
     pub clock: Clock,
+    /// Names of the inputs; without them inputs have numbers.
+    pub names: Option<Vec<String>>,
+    /// Frequency of each channel, hertz, where known.
+    pub frequencies: Option<Vec<f64>>,
 }
 
-/// Displayed state: the last dump, and counts.
+/// Displayed state: the last dump, powers of the last minutes, and counts.
 pub struct Board {
     about: About,
     watch: Watch,
     /// Counts of dumps.
     pub dumps: Dumps,
-    latest: Mutex<Option<LiveDump>>,
+    shown: Mutex<Display>,
 }
 
-/// Baseline and channel of a viewer's request.
+/// What dumps have left to display.
+struct Display {
+    latest: Option<LiveDump>,
+    waterfall: Waterfall,
+}
+
+/// Inputs, channel and rows of a viewer's request.
 #[derive(Debug, Deserialize)]
 #[serde(default)]
 pub struct Look {
@@ -65,11 +76,14 @@ pub struct Look {
     /// The baseline whose channels are shown.
     a: usize,
     b: usize,
+    /// The input of the waterfall, and the number of the first row that is asked for.
+    input: usize,
+    since: u64,
 }
 
 impl Default for Look {
     fn default() -> Self {
-        Self { channel: usize::MAX, first: 0, a: 1, b: 0 }
+        Self { channel: usize::MAX, first: 0, a: 1, b: 0, input: 0, since: 0 }
     }
 }
 
@@ -79,6 +93,10 @@ pub struct Live {
     inputs: usize,
     channels: usize,
     first_channel: u64,
+    /// Names of the inputs, where known.
+    names: Option<Vec<String>>,
+    /// Frequencies of the first and the last channel, hertz, of channels that are evenly spaced.
+    frequencies: Option<[f64; 2]>,
     /// Names and labels of metrics, as `/metrics` has them, and their values.
     metrics: Vec<(String, String)>,
     dump: Option<Shown>,
@@ -104,12 +122,17 @@ struct Shown {
     baseline_phase: Vec<Option<f64>>,
     /// Part of each input's samples that is missing, 0 to 1.
     losses: Vec<f64>,
+    /// The input of the waterfall, and mean powers of its samples.
+    input: usize,
+    waterfall: Rows,
 }
 
 impl Board {
     /// Empty display of a stream.
     pub fn new(about: About, watch: Watch) -> Self {
-        Self { about, watch, dumps: Dumps::default(), latest: Mutex::new(None) }
+        let waterfall = Waterfall::new(about.shape.inputs, about.shape.channels);
+        let shown = Mutex::new(Display { latest: None, waterfall });
+        Self { about, watch, dumps: Dumps::default(), shown }
     }
 
     /// Counts of packets and heaps received so far.
@@ -119,14 +142,20 @@ impl Board {
 
     /// Shows a dump from now on.
     pub fn show(&self, dump: &LiveDump) {
-        match &mut *self.latest() {
+        let Display { latest, waterfall } = &mut *self.display();
+        let seconds = dump.times as f64 * self.about.clock.interval();
+        waterfall.add(dump.start / dump.times, seconds, |input, channels| {
+            let (sum, valid) = self.sums(dump, (input, input), channels);
+            (sum.re, valid)
+        });
+        match latest {
             Some(latest) => latest.clone_from(dump),
             none => *none = Some(dump.clone()),
         }
     }
 
-    fn latest(&self) -> MutexGuard<'_, Option<LiveDump>> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    fn display(&self) -> MutexGuard<'_, Display> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self) -> Vec<Family> {
@@ -149,7 +178,7 @@ impl Board {
                 .of("fate", "dropped", count(&self.dumps.dropped))
                 .of("fate", "empty", count(&self.dumps.empty)),
         ]);
-        if let Some(dump) = &*self.latest() {
+        if let Some(dump) = &self.display().latest {
             let start = self.about.clock.moment(dump.start).as_duration().as_secs_f64();
             let gauge = |name, help| Family::new(name, "gauge", help);
             families.push(
@@ -173,12 +202,23 @@ impl Board {
         families
     }
 
-    fn shown(&self, dump: &LiveDump, look: &Look) -> Shown {
+    /// Frequencies of the first and the last channel, if the others are spaced evenly between them.
+    fn band(&self) -> Option<[f64; 2]> {
+        let frequencies = self.about.frequencies.as_ref()?;
+        let (&first, &last) = (frequencies.first()?, frequencies.last()?);
+        let step = (last - first) / (frequencies.len() - 1).max(1) as f64;
+        let even = frequencies.iter().enumerate().all(|(channel, frequency)| {
+            (frequency - (first + channel as f64 * step)).abs() <= 0.01 * step.abs()
+        });
+        even.then_some([first, last])
+    }
+
+    fn shown(&self, dump: &LiveDump, waterfall: &Waterfall, look: &Look) -> Shown {
         let shape = self.about.shape;
         let (inputs, channels) = (shape.inputs, shape.channels);
         let first = look.first.min(inputs - 1);
         let channel = if look.channel < channels { look.channel } else { channels / 2 };
-        let [a, b] = [look.a, look.b].map(|input| input.min(inputs - 1));
+        let [a, b, input] = [look.a, look.b, look.input].map(|input| input.min(inputs - 1));
         let pair = (a.max(b), a.min(b));
         let grain = channels.div_ceil(MOST_POINTS);
         let points = |pair| -> Vec<Option<Complex<f64>>> {
@@ -217,6 +257,8 @@ impl Board {
             baseline_amplitude: line.iter().map(|point| point.map(|mean| mean.norm())).collect(),
             baseline_phase: line.iter().map(|point| point.map(turns)).collect(),
             losses: (0..inputs).map(loss).collect(),
+            input,
+            waterfall: waterfall.rows(input, look.since),
         }
     }
 
@@ -256,12 +298,16 @@ impl Show for Board {
     /// Data for the page, as a viewer asks for it.
     fn live(&self, look: &Look) -> Live {
         let shape = self.about.shape;
+        let metrics = self.values();
+        let Display { latest, waterfall } = &*self.display();
         Live {
             inputs: shape.inputs,
             channels: shape.channels,
             first_channel: self.about.first_channel,
-            metrics: self.values(),
-            dump: self.latest().as_ref().map(|dump| self.shown(dump, look)),
+            names: self.about.names.clone(),
+            frequencies: self.band(),
+            metrics,
+            dump: latest.as_ref().map(|dump| self.shown(dump, waterfall, look)),
         }
     }
 }

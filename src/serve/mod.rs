@@ -6,6 +6,7 @@ mod curves;
 mod descriptors;
 mod door;
 mod metrics;
+mod waterfall;
 
 use std::{net::TcpListener, sync::Arc};
 

@@ -51,7 +51,10 @@ fn values_reach_table_json_and_figure() {
     let table = read("table.csv");
     assert_eq!(table.lines().count(), 1 + 2 * 5, "{table}");
     assert!(table.contains("g.csv,sensor_1,kappa,5e0,,,fixed"), "{table}");
-    assert!(read("fit.svg").contains("residual"));
+    let drawn = read("fit.svg");
+    for text in ["residual", "tau = 100.0 us, shared", "D = 100.0", "kappa = 5.000, fixed"] {
+        assert!(drawn.contains(text), "{text}: {said}");
+    }
     // Without shared parameters a fit each.
     assert_eq!(done(folder.path(), "fit g.csv").matches("degrees of freedom").count(), 2);
 }

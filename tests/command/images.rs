@@ -126,7 +126,15 @@ fn a_scan_is_simulated_fitted_and_drawn() {
         "{fit}"
     );
     let drawn = read("maps.svg");
-    for title in ["Mean", "Number", "Brightness", "Spatial correlation", "Fit"] {
+    for title in [
+        "Mean",
+        "Number",
+        "Brightness",
+        "Spatial correlation",
+        "Fit",
+        "Profiles and fit",
+        "along x",
+    ] {
         assert!(drawn.contains(title), "{title}");
     }
 }

@@ -154,9 +154,7 @@ fn packets_of_counts_give_the_sums_of_a_file() {
         assert_eq!(service.metric("corrust_bad_packets_total{fault=\"cut\"}"), 1.0);
         assert_eq!(service.metric("corrust_heaps_total{fate=\"size\"}"), 1.0);
         assert_eq!(service.metric("corrust_lost_instants_total"), 0.0);
-        for page in ["/", "/page.js", "/figures.js", "/page.css"] {
-            service.get(page);
-        }
+        service.check_page();
         let said = service.end();
         assert!(said.contains("20011 instants correlated"), "{said}");
         // A look every 2000 instants, and the last one.

@@ -317,8 +317,57 @@ fn metrics_and_page_tell_the_same() {
         assert!(answer.contains(" 400 "), "{query}: {answer}");
     }
     service.get("/live.json?channel=1000&first=1000&a=1000&b=0");
-    assert!(service.get("/").contains("page.js"));
+    service.check_page();
     service.end();
+}
+
+/// Powers of the last minutes, and names and frequencies of an array file.
+#[test]
+fn the_page_has_names_frequencies_and_the_last_minutes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut case = Case::new(52, 34);
+    case.present.fill(true);
+    let array = r#"{"antennas": [{"name": "m000", "position": [0, 0, 0]}, {"name": "m001", "position": [9, 0, 0]},
+        {"name": "m002", "position": [0, 9, 0]}], "first_channel": 1e9, "channel_width": -5e4}"#;
+    fs::write(folder.path().join("array.json"), array).unwrap();
+    // Dumps of 128 times of 20 us, of which rows of a second have 391.
+    let arguments = format!("{STREAM} --sync 2026-03-01 --integrate 128 --array array.json");
+    let service = Service::start(folder.path(), &arguments);
+    send(&case, &service, 0..52);
+    let done = "corrust_dumps_total{fate=\"done\"}";
+    service.wait(done, 2.0);
+    let live = |query: &str| -> serde_json::Value {
+        serde_json::from_str(&service.get(&format!("/live.json?{query}"))).unwrap()
+    };
+    // Another dump may be done while it is asked for.
+    let (dumps, found) = loop {
+        let (dumps, found) = (service.metric(done), live("input=5"));
+        if service.metric(done) == dumps {
+            break (dumps as usize, found);
+        }
+    };
+    assert_eq!(
+        found["names"],
+        serde_json::json!(["m000 X", "m000 Y", "m001 X", "m001 Y", "m002 X", "m002 Y"])
+    );
+    assert_eq!(found["frequencies"], serde_json::json!([1e9, 1e9 - 9.0 * 5e4]));
+    let waterfall = &found["dump"]["waterfall"];
+    assert_eq!((&waterfall["grain"], &waterfall["last"]), (&1.into(), &0.into()));
+    let row = &waterfall["rows"].as_array().unwrap()[0];
+    assert_eq!((row[0].as_u64(), waterfall["rows"].as_array().unwrap().len()), (Some(0), 1));
+    for channel in 0..10 {
+        let times = 128 * dumps;
+        let power = |time| case.sample(time, channel, 5).map(|part| f64::from(part).powi(2));
+        let sum: f64 = (0..times).map(|time| power(time).iter().sum::<f64>()).sum();
+        let found = row[1][channel].as_f64().unwrap();
+        assert!((found * times as f64 / sum - 1.0).abs() < 1e-6, "{channel}: {found} {sum}");
+    }
+    assert!(live("since=1")["dump"]["waterfall"]["rows"].as_array().unwrap().is_empty());
+    service.end();
+    let others = array.replace(", \"first", ", \"inputs\": [[0, \"X\"]], \"first");
+    fs::write(folder.path().join("array.json"), others).unwrap();
+    let said = command::refused(folder.path(), &format!("serve {arguments}"));
+    assert!(said.contains("1 \"inputs\": expected 6, as the recording has"), "{said}");
 }
 
 #[test]

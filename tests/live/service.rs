@@ -69,6 +69,28 @@ impl Service {
         answer.split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 
+    /// Checks that the page is whole: its scripts find their elements in it, and it loads nothing from elsewhere.
+    pub fn check_page(&self) {
+        let page = self.get("/");
+        let after = |text: &str, before: &str| -> Vec<String> {
+            let parts = text.split(before).skip(1);
+            parts.map(|part| part.split(['"', '\'']).next().unwrap().to_owned()).collect()
+        };
+        let mut parts = after(&page, "src=\"");
+        parts.extend(after(&page, "<link rel=\"stylesheet\" href=\""));
+        assert_eq!(parts, ["figures.js", "page.js", "page.css"]);
+        for part in parts {
+            let text = self.get(&format!("/{part}"));
+            assert!(!text.contains("//www.") && !text.contains("http") && !text.contains("url("));
+            for call in ["element(\"", "axes(\"", "surface(\"", "bars(\"", "legend(\"", "rows(\""] {
+                for id in after(&text, call) {
+                    assert!(page.contains(&format!(" id=\"{id}\"")), "{part}: {id}");
+                }
+            }
+        }
+        assert!(!page.contains("http"), "{page}");
+    }
+
     /// The value of a metric.
     pub fn metric(&self, name: &str) -> f64 {
         let text = self.get("/metrics");

@@ -272,6 +272,22 @@ impl Array {
         Ok((0..inputs).map(input).collect())
     }
 
+    /// Names of `inputs` inputs: the antenna's name, or its place where it has none, and the polarisation, as in "m003 X"; the
+    /// antenna alone where all inputs have one polarisation.
+    ///
+    /// # Errors
+    /// [`Error::File`] or [`Error::Invalid`] when there are others than the array has.
+    pub fn names(&self, inputs: usize) -> Result<Vec<String>> {
+        let inputs = self.inputs(inputs)?;
+        let alone = inputs.iter().all(|input| input.polarisation == inputs[0].polarisation);
+        let name = |input: &Input| {
+            let antenna = self.antennas.as_ref().and_then(|antennas| antennas.get(input.antenna));
+            let antenna = antenna.map_or_else(|| input.antenna.to_string(), |it| it.name.clone());
+            if alone { antenna } else { format!("{antenna} {:?}", input.polarisation) }
+        };
+        Ok(inputs.iter().map(name).collect())
+    }
+
     /// The array of `channels` channels of which this one has `factor` subchannels each, that ascend around their middles.
     ///
     /// # Errors

@@ -231,8 +231,22 @@ impl Args {
                 .map_or(Ok(()), |path| write(path, self.table(&curves, &fits, each).as_bytes())),
             self.plot.as_ref().map_or(Ok(()), |path| {
                 let drawn = curves.iter().enumerate().map(|(index, named)| {
-                    let name = named.name.replace('_', " ");
-                    (name, &named.measured.curve, &fits[index / each], index % each)
+                    let (fitted, place) = (&fits[index / each], index % each);
+                    let parameters = self.rows(fitted, place).into_iter().map(|row| {
+                        let Row { name, value, uncertainty, unit, state } = row;
+                        let state = match state {
+                            "free" => String::new(),
+                            state => format!(", {state}"),
+                        };
+                        format!("{name} = {}{state}", uncertain(value, uncertainty, unit))
+                    });
+                    fits::Drawn {
+                        name: named.name.replace('_', " "),
+                        curve: &named.measured.curve,
+                        fitted,
+                        place,
+                        parameters: parameters.collect(),
+                    }
                 });
                 fits::fits(path, &drawn.collect::<Vec<_>>())
             }),

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
 use crate::cli::options::units::{Micrometres, Seconds};
-use crate::cli::pictures::maps::{self, Drawn};
+use crate::cli::pictures::maps::{self, Drawn, Profile};
 use crate::cli::pictures::plot;
 use crate::cli::terminal::numbers::{count, digits, uncertain};
 use crate::cli::terminal::progress::Progress;
@@ -440,6 +440,7 @@ impl Args {
             Drawn { title: "Number", unit: "molecules", values: of(2), centred: false },
             Drawn { title: "Brightness", unit: "photons", values: of(3), centred: false },
         ];
+        let mut profiles = Vec::new();
         if let Some(map) = map {
             let mut values = map.values.clone();
             // The light's own noise at lag 0 would hide the rest.
@@ -453,6 +454,7 @@ impl Args {
                     fitted.offset[0] + model.g(lag.0, lag.1, fitted.n[0], fitted.diffusion[0])
                 });
                 drawn.push(Drawn { title: "Fit", unit: "G", values, centred: true });
+                profiles = self.profiles(map, &model, fitted);
             }
         }
         if let Some(pairs) = pairs {
@@ -460,7 +462,33 @@ impl Args {
             let values = pairs.slice(s![0, .., 1.., 1]).t().mapv(|g| g - 1.0);
             drawn.push(Drawn { title: "Pair correlation", unit: "g - 1", values, centred: false });
         }
-        maps::maps(path, &drawn, self.pixel.map(|pixel| pixel.0))
+        maps::maps(path, &drawn, &profiles, self.pixel.map(|pixel| pixel.0))
+    }
+
+    /// The correlation and its fit along the scan's rows and across them.
+    fn profiles(&self, map: &Map, model: &Rics, fitted: &Fitted) -> Vec<Profile> {
+        const STEPS: i32 = 200;
+        let (rows, columns) = (map.values.nrows() / 2, map.values.ncols() / 2);
+        let profile = |name, centre: usize, count: usize, along: bool| {
+            let place = |index: usize| if along { [rows, index] } else { [index, columns] };
+            let lag = |index: usize| index as f64 - centre as f64;
+            // The light's own noise is at lag 0.
+            let points = (0..count).filter(|&index| index != centre);
+            let points = points
+                .map(|index| [lag(index), map.values[place(index)], map.errors[place(index)]]);
+            let points = points.filter(|[_, value, _]| value.is_finite());
+            let (first, last) = (lag(0), lag(count - 1));
+            let model = (0..=STEPS).map(|step| {
+                let lag = first + (last - first) * f64::from(step) / f64::from(STEPS);
+                let (y, x) = if along { (0.0, lag) } else { (lag, 0.0) };
+                (lag, fitted.offset[0] + model.g(y, x, fitted.n[0], fitted.diffusion[0]))
+            });
+            Profile { name, points: points.collect(), model: model.collect() }
+        };
+        vec![
+            profile("along x", columns, map.values.ncols(), true),
+            profile("along y", rows, map.values.nrows(), false),
+        ]
     }
 }
 

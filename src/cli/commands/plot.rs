@@ -162,7 +162,7 @@ impl Args {
                     (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
                 let margin = 0.05 * (high - low).max(1.0);
                 let range = low - margin..high + margin;
-                let look = Look { title, y: "power (dB)", range, lines: "input" };
+                let look = Look { title, y: "power (dB)", range, lines: "input", wide: 0 };
                 save(path, SIZE, |root| chart(root, &file.axis, &look, &lines, true))?;
             }
             Kind::Closure => {
@@ -186,7 +186,7 @@ impl Args {
                     .collect();
                 let all = (file.inputs - 1) * (file.inputs - 2) / 2;
                 let title = format!("Closure phases, dump {}{}", self.dump, first_of(all));
-                let look = Look { title, y: PHASE, range: -1.0..1.0, lines: "inputs" };
+                let look = Look { title, y: PHASE, range: -1.0..1.0, lines: "inputs", wide: 0 };
                 save(path, SIZE, |root| chart(root, &file.axis, &look, &lines, false))?;
             }
             Kind::Waterfall => {
@@ -325,6 +325,7 @@ fn draw_powers(powers: &mut Powers, spectrum: bool, output: &Path) -> Result<()>
             y: unit,
             range: low - margin..high + margin,
             lines: "",
+            wide: 0,
         };
         return save(output, SIZE, |root| {
             chart(root, &axis, &look, &[(String::new(), line)], true)
@@ -360,5 +361,5 @@ fn draw_stack(path: &Path, output: &Path) -> Result<()> {
     }
     let values = sums / frames.max(1) as f64;
     let mean = maps::Drawn { title: "Mean", unit: "counts", values, centred: false };
-    maps::maps(output, &[mean], None)
+    maps::maps(output, &[mean], &[], None)
 }

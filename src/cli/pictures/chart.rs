@@ -62,6 +62,8 @@ pub struct Look {
     pub y: &'static str,
     pub range: std::ops::Range<f64>,
     pub lines: &'static str,
+    /// First lines that are wide and pale, so that others on top of them do not hide them.
+    pub wide: usize,
 }
 
 /// Joined lines, or points of phases in units of pi.
@@ -102,7 +104,11 @@ pub fn chart(
         let colour = COLOURS[index % COLOURS.len()];
         let points = axis.values.iter().copied().zip(line.iter().copied());
         if joined && line.len() > 1 {
-            chart.draw_series(LineSeries::new(points, colour.stroke_width(1)))?;
+            let style = match index < look.wide {
+                true => colour.mix(0.4).stroke_width(7),
+                false => colour.stroke_width(1),
+            };
+            chart.draw_series(LineSeries::new(points, style))?;
         } else {
             chart.draw_series(points.map(|point| Circle::new(point, 2, colour.filled())))?;
         }

@@ -16,15 +16,32 @@ use crate::cli::pictures::plot::{
 const CURVES: u32 = 480;
 const HEIGHT: u32 = 720;
 
-/// A fitted curve: its name, the curve, the fit, and its place among the fit's curves.
-pub type Drawn<'a> = (String, &'a Curve, &'a Fitted, usize);
+/// Heights of the text at the upper right, and of a line of it.
+const TEXT: std::ops::Range<i32> = 62..CURVES as i32 - 20;
+const TEXT_LINE: i32 = 20;
+
+/// Points of a model's line, evenly spaced in the logarithm of the lag.
+const STEPS: usize = 400;
+
+/// A fitted curve.
+pub struct Drawn<'a> {
+    /// Its name.
+    pub name: String,
+    /// Its points.
+    pub curve: &'a Curve,
+    /// The fit, and the curve's place among the fit's curves.
+    pub fitted: &'a Fitted,
+    pub place: usize,
+    /// Parameters with their uncertainties, a line of text each.
+    pub parameters: Vec<String>,
+}
 
 /// Draws points with their bars, the models as lines, and the residuals; of more curves than there are colours the
 /// first ones.
 pub fn fits(path: &Path, all: &[Drawn<'_>]) -> Result<()> {
     let drawn = &all[..all.len().min(COLOURS.len())];
     let mut points = Vec::new();
-    for (_, curve, fitted, place) in drawn {
+    for Drawn { curve, fitted, place, .. } in drawn {
         let lags = &fitted.lags[*place];
         let errors = curve.errors.iter().copied().chain(std::iter::repeat(f64::NAN));
         let own = curve.lags.iter().zip(&curve.values).zip(errors);
@@ -42,11 +59,14 @@ pub fn fits(path: &Path, all: &[Drawn<'_>]) -> Result<()> {
     let lags = first / 1.3..last * 1.3;
     let margin = 0.06 * (high - low).max(1e-9);
     let values = low - margin..high + margin;
-    let residuals = drawn.iter().flat_map(|(_, _, fitted, place)| &fitted.residuals[*place]);
+    let residuals = drawn.iter().flat_map(|of| &of.fitted.residuals[of.place]);
     let most = residuals.fold(0.0_f64, |most, residual| most.max(residual.abs())).max(1e-12) * 1.1;
-    let weighted = drawn.first().is_some_and(|(_, _, fitted, _)| fitted.weighted);
+    let weighted = drawn.first().is_some_and(|of| of.fitted.weighted);
     let spread = -most..most;
     let (value_decimals, spread_decimals) = (decimals(&values), decimals(&spread));
+    // Parameters of many curves have no room beside them.
+    let lines: usize = drawn.iter().map(|of| 1 + of.parameters.len()).sum();
+    let has_room = TEXT.start + lines as i32 * TEXT_LINE <= TEXT.end;
     save(path, (SIZE.0, HEIGHT), |root| {
         let (upper, lower) = root.split_vertically(CURVES);
         let centred = Pos::new(HPos::Center, VPos::Top);
@@ -87,7 +107,15 @@ pub fn fits(path: &Path, all: &[Drawn<'_>]) -> Result<()> {
             .draw_styled(15, 18)?;
         let zero = [(lags.start, 0.0), (lags.end, 0.0)];
         below.draw_series(LineSeries::new(zero, GREY.stroke_width(1)))?;
-        for (index, ((name, _, fitted, place), points)) in drawn.iter().zip(&points).enumerate() {
+        let mut height = TEXT.start;
+        let mut write = |text: &str, colour: RGBColor| {
+            let style = label(15).color(&colour).pos(Pos::new(HPos::Right, VPos::Top));
+            let at = (SIZE.0 as i32 - 44, height);
+            height += TEXT_LINE;
+            root.draw_text(text, &style, at)
+        };
+        for (index, (of, points)) in drawn.iter().zip(&points).enumerate() {
+            let Drawn { name, fitted, place, parameters, .. } = of;
             let colour = COLOURS[index];
             // A bar may reach beyond the axes, which end at the points.
             let clipped = |g: f64| g.clamp(values.start, values.end);
@@ -98,14 +126,20 @@ pub fn fits(path: &Path, all: &[Drawn<'_>]) -> Result<()> {
             }))?;
             let circles = points.iter().map(|&(lag, g, _)| (lag, g));
             chart.draw_series(circles.map(|at| Circle::new(at, 2, colour.mix(0.6).filled())))?;
-            let parameters = fitted.values(*place);
+            let best = fitted.values(*place);
             let own = &fitted.lags[*place];
-            let line = own.iter().map(|&lag| (lag, clipped(fitted.model.g(lag, &parameters))));
+            let ends = [own.first(), own.last()].map(|lag| lag.copied().unwrap_or(1.0).ln());
+            let line = (0..=STEPS).map(|step| {
+                let lag = (ends[0] + (ends[1] - ends[0]) * step as f64 / STEPS as f64).exp();
+                (lag, clipped(fitted.model.g(lag, &best)))
+            });
             chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
             let residuals = own.iter().copied().zip(fitted.residuals[*place].iter().copied());
             below.draw_series(residuals.map(|at| Circle::new(at, 2, colour.filled())))?;
-            let style = label(15).color(&colour).pos(Pos::new(HPos::Right, VPos::Top));
-            root.draw_text(name, &style, (SIZE.0 as i32 - 44, 62 + 22 * index as i32))?;
+            write(name, colour)?;
+            for text in parameters.iter().filter(|_| has_room) {
+                write(text, GREY)?;
+            }
         }
         Ok(())
     })

@@ -2,11 +2,19 @@
 
 use std::path::Path;
 
-use crate::cli::pictures::chart::Axis;
-use crate::cli::pictures::heat::{Panel, panel};
-use crate::cli::pictures::plot::{Area, GREY, coherence, full_range, range_bar, save, usual_range};
 use corrust::Result;
 use ndarray::Array2;
+use plotters::{
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
+
+use crate::cli::pictures::chart::Axis;
+use crate::cli::pictures::heat::{Panel, panel};
+use crate::cli::pictures::plot::{
+    Area, COLOURS, GREY, Styled, TICKS, coherence, decimals, full_range, label, range_bar, save,
+    usual_range,
+};
 
 /// Pixels of a panel's sides, and of a map's longer side.
 const PANEL: (i32, i32) = (490, 406);
@@ -28,17 +36,78 @@ pub struct Drawn {
     pub centred: bool,
 }
 
+/// A line through lag 0 of a correlation, and of the model that was fitted to it.
+pub struct Profile {
+    /// Name.
+    pub name: &'static str,
+    /// Lags in pixels, values and their standard errors.
+    pub points: Vec<[f64; 3]>,
+    /// Lags in pixels and values of the model.
+    pub model: Vec<(f64, f64)>,
+}
+
 /// Draws maps beside each other, each with its own colours, which reach from the 1st to the 99th of a hundred numbers, over lags to
-/// all of them. Axes are in
-/// micrometres where the side of a `pixel` is known.
-pub fn maps(path: &Path, all: &[Drawn], pixel: Option<f64>) -> Result<()> {
-    let columns = all.len().min(COLUMNS) as i32;
-    let rows = all.len().div_ceil(COLUMNS) as i32;
+/// all of them, and a panel of `profiles` if there are any. Axes are in micrometres where the side of a `pixel` is known.
+pub fn maps(path: &Path, all: &[Drawn], profiles: &[Profile], pixel: Option<f64>) -> Result<()> {
+    let panels = all.len() + usize::from(!profiles.is_empty());
+    let columns = panels.min(COLUMNS) as i32;
+    let rows = panels.div_ceil(COLUMNS) as i32;
     let size = ((columns * PANEL.0) as u32, (rows * PANEL.1) as u32);
     save(path, size, |root| {
         let areas = root.split_evenly((rows as usize, columns as usize));
-        areas.iter().zip(all).try_for_each(|(area, drawn)| map(area, drawn, pixel))
+        areas.iter().zip(all).try_for_each(|(area, drawn)| map(area, drawn, pixel))?;
+        match areas.get(all.len()) {
+            Some(area) if !profiles.is_empty() => lines(area, profiles, pixel.unwrap_or(1.0)),
+            _ => Ok(()),
+        }
     })
+}
+
+/// Points with their bars, and the model's lines; `unit` is the length of a pixel.
+fn lines(area: &Area<'_>, profiles: &[Profile], unit: f64) -> crate::cli::pictures::plot::Drawn {
+    let points = || profiles.iter().flat_map(|of| &of.points);
+    let far = points().map(|[lag, ..]| lag.abs() * unit).fold(0.0, f64::max);
+    let model = profiles.iter().flat_map(|of| of.model.iter().map(|(_, value)| *value));
+    let (low, high) = full_range(points().map(|[_, value, _]| *value).chain(model));
+    let margin = 0.06 * (high - low);
+    let values = low - margin..high + margin;
+    let (of_lags, of_values) = (decimals(&(-far..far)), decimals(&values));
+    let mut chart = ChartBuilder::on(area)
+        .margin_top(56)
+        .margin_right(36)
+        .margin_bottom(14)
+        .margin_left(14)
+        .x_label_area_size(56)
+        .y_label_area_size(76)
+        .build_cartesian_2d(-far..far, values.clone())?;
+    chart
+        .configure_mesh()
+        .x_desc(if unit == 1.0 { "lag (pixels)" } else { "lag (um)" })
+        .x_labels(TICKS / 2)
+        .x_label_formatter(&|lag| format!("{lag:.of_lags$}"))
+        .y_desc("G")
+        .y_labels(TICKS)
+        .y_label_formatter(&|value| format!("{value:.of_values$}"))
+        .draw_styled(15, 18)?;
+    let (width, _) = area.dim_in_pixel();
+    let centred = Pos::new(HPos::Center, VPos::Top);
+    area.draw_text("Profiles and fit", &label(20).pos(centred), (width as i32 / 2 + 26, 18))?;
+    for (index, Profile { name, points, model }) in profiles.iter().enumerate() {
+        let colour = COLOURS[index];
+        let clipped = |value: f64| value.clamp(values.start, values.end);
+        let bars = points.iter().filter(|[.., error]| *error > 0.0);
+        chart.draw_series(bars.map(|&[lag, value, error]| {
+            let ends = [value - error, value + error].map(|end| (lag * unit, clipped(end)));
+            PathElement::new(ends, colour.mix(0.6).stroke_width(1))
+        }))?;
+        let circles = points.iter().map(|&[lag, value, _]| (lag * unit, value));
+        chart.draw_series(circles.map(|at| Circle::new(at, 2, colour.filled())))?;
+        let line = model.iter().map(|&(lag, value)| (lag * unit, value));
+        chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
+        let style = label(15).color(&colour).pos(Pos::new(HPos::Right, VPos::Top));
+        area.draw_text(name, &style, (width as i32 - 44, 62 + 20 * index as i32))?;
+    }
+    Ok(())
 }
 
 /// Centres of `count` pixels, or their lags, in pixels or micrometres.

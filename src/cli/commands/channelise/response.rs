@@ -28,6 +28,7 @@ pub fn draw(path: &Path, builder: &Builder) -> Result<()> {
         y: "power (dB)",
         range: FLOOR..5.0,
         lines: "",
+        wide: 1,
     };
     let lines = [
         ("measured".to_owned(), line(&response.measured)),

@@ -57,7 +57,7 @@ pub struct Args {
     /// first dump or of the update, as in vis-20260301T120000.000000Z.npy
     #[arg(short, long, value_name = "NAME")]
     pub output: Option<PathBuf>,
-    /// Array file for UVH5, JSON: telescope, location, antennas, frequencies
+    /// Array file, JSON: telescope, location, antennas, frequencies, for UVH5; the page has its antennas and frequencies
     #[arg(long, value_name = "ARRAY.json", value_parser = input(), hide_short_help = true)]
     pub array: Option<PathBuf>,
     /// Dumps in a file; for curves, updates from one file to the next

@@ -98,7 +98,7 @@ impl Args {
         self.vdif.warn_of_given();
         if self.vdif.raw() {
             let dated = self.array.is_some() || self.selection.folds();
-            self.engine.warn_of_sky_but_for("--delays, --gate-period, or --array for UVH5", dated);
+            self.engine.warn_of_sky_but_for("--delays, --gate-period or --array", dated);
         }
         let sync = self.listening.frames_sync()?;
         match self.vdif.frames(self.listening.stream.rate(), sync)? {
@@ -265,7 +265,16 @@ impl Args {
         });
         let array = array.transpose()?;
         let found = Array { channels: head.frequencies, ..Array::default() };
-        let gates = self.gates(&clock, shape.channels, array.as_ref().unwrap_or(&found))?;
+        let known = array.as_ref().unwrap_or(&found);
+        let frequencies = match &known.channels {
+            Some(_) => Some(known.frequencies(shape.channels)?),
+            None => None,
+        };
+        let names = match known.antennas.is_some() || known.inputs.is_some() {
+            true => Some(known.names(shape.inputs)?),
+            false => None,
+        };
+        let gates = self.gates(&clock, shape.channels, known)?;
         let shifts = self.selection.read_shifts(shape.inputs, LONGEST_SHIFT)?;
         let listener = TcpListener::bind(self.http).map_err(|error| {
             Error::invalid(format!("--http {}: cannot listen there: {error}", self.http))
@@ -281,7 +290,8 @@ impl Args {
             .gates(gates.as_ref().map_or(1, Folding::bins))
             .shifts(shifts.as_deref().unwrap_or_default())
             .build()?;
-        let about = About { shape, first_channel, senders: served.senders, clock };
+        let senders = served.senders;
+        let about = About { shape, first_channel, senders, clock, names, frequencies };
         let files = self.files(&about, array, &gates, coefficients)?;
         let files = files.map(|files| if served.phased { files.phased() } else { files });
         let integrator = Integrator::after(before, correlator, channels, integration)?;
@@ -357,25 +367,21 @@ impl Args {
         }
     }
 
-    /// The array, for UVH5 and the frequencies of gates.
+    /// The array: for UVH5, frequencies of gates, and names and frequencies on the page.
     fn array(&self) -> Result<Option<Array>> {
-        let is_uvh5 = self.output.as_ref().is_some_and(|output| ending(output) == UVH5);
-        match (&self.array, &self.output) {
-            (Some(array), Some(_)) if is_uvh5 => Array::read(array).map(Some),
-            (None, Some(output)) if is_uvh5 => Err(Error::file(
-                output,
-                "is to be UVH5: expected --array ARRAY.json, which says what the inputs and channels are",
-            )),
-            (Some(array), _) if self.selection.folds() => Array::read(array).map(Some),
-            (Some(array), _) => Err(Error::invalid(format!(
-                "--array {}: expected an --output whose name ends in .{UVH5}",
-                array.display()
-            ))),
-            (None, Some(output)) if ending(output) != "npy" => {
-                Err(Error::file(output, "expected a name that ends in .npy or .uvh5"))
+        if let Some(output) = &self.output {
+            match &ending(output)[..] {
+                UVH5 if self.array.is_none() => {
+                    return Err(Error::file(
+                        output,
+                        "is to be UVH5: expected --array ARRAY.json, which says what the inputs and channels are",
+                    ));
+                }
+                UVH5 | "npy" => {}
+                _ => return Err(Error::file(output, "expected a name that ends in .npy or .uvh5")),
             }
-            (None, _) => Ok(None),
         }
+        self.array.as_ref().map(Array::read).transpose()
     }
 }
 
