@@ -28,6 +28,7 @@ mod data;
 mod energy;
 mod fx;
 mod measure;
+mod predicted;
 mod record;
 
 pub use case::{BenchDevice, Bound, Case, Clock, Subject, Work, kernels};
@@ -35,6 +36,7 @@ pub use data::{Ring, gaussian, locked, random_bytes, random_halves};
 pub use energy::Meter;
 pub use limits::Limits;
 pub use measure::{Settings, measure};
+pub use predicted::predicted;
 pub use record::{Change, Facts, Record, Row, Share, Sustained, Times, built_from, changes};
 
 /// The cases of all systems, in their usual sizes.

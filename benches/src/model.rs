@@ -15,20 +15,11 @@ use corrust_gpu::{
     ptx,
 };
 use corrust_host::{
-    Encoding, Error, Result,
+    Error, Result,
     device::{self, Gpu, Kernels, LockedBytes, Rows, SimGpu, Stream, TensorMap},
 };
 use ptx_model::{CHIPS, Chip, Code, Estimate, Sampled, Tickets, code, estimate, shipped};
 use ptx_sim::{Launch, Memory, Module};
-
-use crate::{
-    beamform,
-    case::BenchDevice,
-    channelise, correlate,
-    limits::{self, Limits},
-    measure::{Settings, measure},
-    record::{Facts, Record, Row, Times},
-};
 
 /// Beginning of the names of models.
 const PREFIX: &str = "model:";
@@ -165,52 +156,9 @@ impl Model {
         }))
     }
 
-    /// A record of predictions, as `corrust plan` takes it: the correlation of an encoding and a number of inputs, beams of
-    /// numbers of dishes and beams, and channelisers, those that are asked for, by the kernels that plans choose; and the
-    /// limits of the bus.
-    ///
-    /// # Errors
-    /// Errors of the plans; [`Error::Device`] for a kernel that the chip does not run.
-    pub fn record(
-        self: &Arc<Self>,
-        correlation: Option<(Encoding, usize)>,
-        beams: Option<(usize, usize)>,
-        channelise: bool,
-    ) -> Result<Record> {
-        let place = BenchDevice::of_model(self.clone());
-        let mut cases = Vec::new();
-        if let Some((encoding, inputs)) = correlation {
-            let options = correlate::Options {
-                encodings: vec![encoding],
-                inputs: vec![inputs],
-                compare_at: Some(Vec::new()),
-                ..Default::default()
-            };
-            cases.extend(correlate::cases(&options, &place));
-        }
-        if let Some(size) = beams {
-            let options = beamform::Options { sizes: vec![size], ..Default::default() };
-            cases.extend(beamform::cases(&options, &place));
-        }
-        if channelise {
-            cases.extend(channelise::cases(&channelise::Options::default(), &place));
-        }
-        let limits = Limits::default();
-        let settings =
-            Settings { repeats: 1, sustain: Duration::ZERO, meter: None, limits: &limits };
-        let mut rows: Vec<Row> = ["host to device", "device to host"]
-            .map(|name| Row {
-                system: limits::SYSTEM.to_owned(),
-                kernel: name.to_owned(),
-                bytes: self.chip.pcie_bytes_per_second,
-                seconds: Times::predicted(1.0, (1.0, 1.0)),
-                ..Row::default()
-            })
-            .into();
-        for case in cases {
-            rows.extend(measure(case.as_ref(), std::slice::from_ref(&place), &settings)?);
-        }
-        Ok(Record { machine: Facts::new(&place, None), rows })
+    /// Bytes a second that the bus carries in either direction.
+    pub(crate) fn pcie_bytes_per_second(&self) -> f64 {
+        self.chip.pcie_bytes_per_second
     }
 
     /// Whether a GPU is a model, whose memory's contents mean nothing.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use corrust::{
     Encoding, Error, Layout, Result,
-    bench::{Limits, RECORD_H200, Record, Row, model::Model},
+    bench::{Limits, RECORD_H200, Record, Row, model::Model, predicted},
     correlate::{baselines, useful_operations},
 };
 
@@ -165,7 +165,7 @@ impl Args {
             (None, Some(chip)) => {
                 let inputs = Some(self.inputs).filter(|_| !self.of_beams.beams_only);
                 let correlation = inputs.map(|inputs| (encoding, inputs));
-                let record = Model::open(chip)?.record(correlation, beams, self.channelise)?;
+                let record = predicted(&Model::open(chip)?, correlation, beams, self.channelise)?;
                 (record, "predictions (docs/estimates.md)".to_owned())
             }
             (None, None) => {
