@@ -444,7 +444,7 @@ impl Gpu for Model {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corrust_host::{Correlator, device::Buffer, samples::Samples};
+    use corrust_host::{Correlator, Encoding, device::Buffer, samples::Samples};
     use corrust_host::{Layout, device::DeviceSlice};
 
     /// Seconds of a correlation of `times` times of `inputs` inputs in 64 channels.
