@@ -1,7 +1,7 @@
 //! `corrust.Kurtosis` and `corrust.kurtosis_flags`.
 
 use corrust::{
-    Device, Encoding, Layout, Samples,
+    Device, Encoding, Layout,
     kurtosis::{FALSE_ALARM, Judge, Kurtosis as Inner},
 };
 use pyo3::prelude::*;
@@ -94,8 +94,7 @@ impl Kurtosis {
         let array = Array::of("x", x, stream(None)?)?;
         let view = View::voltages(&array, self.encoding, self.layout, None)?;
         let gaps = gaps(missing)?;
-        let samples = Samples::strided(array.bytes()?, view.element, view.extents, view.strides);
-        let samples = samples.map_err(Fault::from)?.missing(&gaps);
+        let samples = view.host_samples(&array, &gaps)?;
         let values = self.plan.with(py, |plan| Ok(compute(|| plan.sums(samples))?.values))?;
         let axes = values.shape().to_vec();
         let bytes = values.into_iter().flat_map(i64::to_le_bytes).collect();

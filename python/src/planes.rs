@@ -1,6 +1,6 @@
 //! `corrust.planes` and `corrust.pack`.
 
-use corrust::{Encoding, Samples, quantise, samples::Extents};
+use corrust::{Encoding, quantise, samples::Extents};
 use pyo3::prelude::*;
 
 use crate::{
@@ -51,8 +51,7 @@ pub fn planes<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let array = Array::of("x", x, stream(None)?)?;
     let view = View::voltages(&array, Encoding::Ci4, parse(layout)?, None)?;
-    let samples = Samples::strided(array.bytes()?, view.element, view.extents, view.strides);
-    let samples = samples.map_err(Fault::from)?;
+    let samples = view.host_samples(&array, &[])?;
     let words = py.detach(|| compute(|| quantise::planes(&samples, bits))).map_err(Fault::from)?;
     let Extents { channels, inputs, times } = view.extents;
     let encoding = if bits == 1 { Encoding::B1 } else { Encoding::B2 };
@@ -99,8 +98,7 @@ pub fn pack<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let array = Array::of("x", x, stream(None)?)?;
     let view = View::voltages(&array, Encoding::Ci4, parse(layout)?, None)?;
-    let samples = Samples::strided(array.bytes()?, view.element, view.extents, view.strides);
-    let samples = samples.map_err(Fault::from)?;
+    let samples = view.host_samples(&array, &[])?;
     let words =
         py.detach(|| compute(|| quantise::pack_rows(&samples, bits))).map_err(Fault::from)?;
     let Extents { channels, inputs, .. } = view.extents;

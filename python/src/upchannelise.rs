@@ -1,7 +1,7 @@
 //! `corrust.Upchanneliser`.
 
 use corrust::{
-    Device, Encoding, Samples, Upchanneliser as Inner,
+    Device, Encoding, Upchanneliser as Inner,
     channelise::SpectrumEncoding,
     upchannelise::{Kernel, Shape},
 };
@@ -14,7 +14,7 @@ use crate::{
     device,
     device_array::numpy_array,
     dtype::element,
-    error::{Fault, count, parse},
+    error::{count, parse},
     fork::compute,
     numbers::numbers,
     plan::{Plan, plan_methods},
@@ -202,8 +202,7 @@ impl Upchanneliser {
         let array = Array::of("x", x, stream(None)?)?;
         let view = View::voltages(&array, self.shape.encoding, self.layout, None)?;
         let gaps = gaps(missing)?;
-        let samples = Samples::strided(array.bytes()?, view.element, view.extents, view.strides);
-        let samples = samples.map_err(Fault::from)?.missing(&gaps);
+        let samples = view.host_samples(&array, &gaps)?;
         let work = |plan: &mut Inner| Ok(compute(|| plan.upchannelise(samples))?);
         let spectra = self.plan.with(py, work)?;
         let (dtype, pairs) = element(spectra.encoding);

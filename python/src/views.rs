@@ -211,6 +211,22 @@ impl View {
         } else {
             Memory::Device(array.slice(guard)?)
         };
+        self.of_memory(memory, missing)
+    }
+
+    /// The samples of an array in host memory.
+    ///
+    /// # Errors
+    /// `ValueError` of an array that is elsewhere, or without channels or inputs.
+    pub fn host_samples<'a>(
+        &self,
+        array: &'a Array,
+        missing: &'a [Missing],
+    ) -> PyResult<Samples<'a>> {
+        self.of_memory(Memory::Host(array.bytes()?), missing)
+    }
+
+    fn of_memory<'a>(&self, memory: Memory<'a>, missing: &'a [Missing]) -> PyResult<Samples<'a>> {
         let samples = Samples::strided(memory, self.element, self.extents, self.strides);
         Ok(samples.map_err(Fault::from)?.missing(missing))
     }
