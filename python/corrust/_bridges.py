@@ -36,7 +36,7 @@ def uvdata(
     Returns
     -------
     pyuvdata.UVData
-        What it reads from the file that `write_uvh5` writes, checked.
+        Object that pyuvdata reads from the file of `write_uvh5`, and checks.
     """
     reader = optional("pyuvdata").UVData
     with tempfile.TemporaryDirectory() as folder:
@@ -79,12 +79,12 @@ def calibrated_weights(
     Returns
     -------
     numpy.ndarray
-        Of the type and shape of ``weights``. Of int8 all are scaled alike, so that the largest part is 127.
+        Weights of the type and shape of ``weights``. int8 weights share one scale, so that the largest part is 127.
 
     Raises
     ------
     ValueError
-        Where gains are of other channels, antennas or feeds than the weights, or are delays.
+        If channels, antennas or feeds of the gains differ from those of the weights, or the calibration has delays.
     """
     pyuvdata = optional("pyuvdata")
     given = np.asarray(weights)

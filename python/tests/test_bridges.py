@@ -65,7 +65,7 @@ def test_a_gain_error_is_undone(convention: str, tmp_path: Path, rng: np.random.
             row = calibrated.get_data(j, i, "xx")[0]
             np.testing.assert_allclose(row, expected[:, corrust.baseline(i, j)], rtol=1e-2, atol=0.5)
 
-    # Beams of the voltages by calibrated weights are those of the true voltages.
+    # Calibrated weights make the same beams of the voltages as plain weights of the true voltages.
     cal.write_calh5(tmp_path / "gains.calh5")
     weights = half(np.exp(2j * np.pi * rng.random((_CHANNELS, 1, 2, 3))))
     for calibration in (cal, tmp_path / "gains.calh5"):

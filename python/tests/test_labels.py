@@ -45,7 +45,7 @@ def test_recordings_and_dumps_have_times_and_frequencies(tmp_path: Path, rng: np
     np.testing.assert_array_equal(joined.time, np.datetime64(_START) + np.array([12, 36, 52]) * np.timedelta64(1, "us"))
     np.testing.assert_array_equal(joined.counts[:, 0, 0], [24, 16, 8])
     assert dumps[2].to_xarray().attrs == {"times": 8, "seconds": pytest.approx(8e-6)}
-    # What is said counts more than what is known.
+    # Coordinates of the call replace coordinates of the recording.
     assert float(dumps[0].to_xarray(time=7.0).time) == 7
 
 

@@ -59,7 +59,7 @@ pub struct Board {
     shown: Mutex<Display>,
 }
 
-/// What dumps have left to display.
+/// The latest dump and the waterfall, which viewers get.
 struct Display {
     latest: Option<LiveDump>,
     waterfall: Waterfall,

@@ -52,7 +52,7 @@ impl Waterfall {
         Self { inputs, channels, grain, seconds: 0.0, rows: VecDeque::new(), sums }
     }
 
-    /// Adds a dump, the `number`th since the clock's start, of so many seconds. `power` gives the sum of an input's powers over
+    /// Adds a dump of `seconds`, the `number`th since the clock's start. `power` gives the sum of an input's powers over
     /// a range of channels, and the number of samples in it.
     pub fn add(
         &mut self,

@@ -369,8 +369,9 @@ const F_ENGINE: &str = "F-engine";
 const NETWORK: &str = "network";
 const PCIE: &str = "PCIe";
 
-/// Operations a second of beams of 4-bit voltages, and the limit that binds them: the rate of so many beams, times how that
-/// of so many dishes differs. Records measure both along one line each.
+/// Operations a second of beams of 4-bit voltages, and the limit that binds them. A record measures numbers of beams at one
+/// number of dishes, and numbers of dishes at one number of beams: the rate of `beams` is multiplied by the ratio of the rates
+/// of `dishes` and of that one number.
 fn rate_of_beams(record: &Record, dishes: usize, beams: usize) -> Option<(f64, String)> {
     let rows = || {
         let rows = record.of("beamform");

@@ -77,8 +77,8 @@ pub struct VisibilityOptions {
     /// Seconds in a dump, rounded to a whole number of time samples, as 0.5
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<f64>,
-    /// Keep a last dump that has fewer time samples than the others, whose number is reported and in --counts; in UVH5 its
-    /// integration_time and time_array are those of its samples
+    /// Keep a last dump that has fewer time samples than the others. Their number is reported, and in --counts; in UVH5,
+    /// integration_time and time_array state the time that they span
     #[arg(long)]
     keep_partial: bool,
     /// NumPy file to write the number of valid time samples of each dump to, uint64 [dump]; of each baseline (in the
