@@ -232,6 +232,12 @@ impl Model {
     }
 
     fn estimate(&self, entry: &Entry, blocks: u32, parameters: &[u8]) -> Result<Estimate> {
+        // Pieces are alike: tiles are not cut.
+        let uncut = taking(entry, parameters).map(|p| {
+            let units = p.tiles * p.channels;
+            CorrelateWarpgroup { whole: units, units, ..p }
+        });
+        let parameters = uncut.as_ref().map_or(parameters, bytemuck::bytes_of);
         let key = self.key(entry, blocks, parameters);
         if let Some(known) = self.state().estimates.get(&key) {
             return Ok(known.clone());

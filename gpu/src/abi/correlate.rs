@@ -180,7 +180,7 @@ impl WarpgroupTile {
 }
 
 /// Words that the thread that loads keeps in shared memory where columns are unpacked.
-pub const LOADER_WORDS: u32 = 4;
+pub const LOADER_WORDS: u32 = 5;
 
 /// 128 x 192 baselines: the largest whose sums fit the registers.
 pub const TILE_128_192: WarpgroupTile = WarpgroupTile {
@@ -253,7 +253,9 @@ parameters! {
 parameters! {
     /// Parameters of the warpgroup correlators.
     ///
-    /// Grid: any; every block takes the next tile when it has done one, those of one channel together.
+    /// Grid: any; every block takes the next unit when it has done one: a tile, those of one channel together, or a slice
+    /// of a tile's times. The first `whole` tiles are units as they are. The others are cut into slices of `slice_bytes`:
+    /// their first slices follow, then their second ones, up to `units` in all.
     /// Samples are reached through two tensor maps over `[channel][input][byte]`, 128-byte swizzled:
     /// boxes of one channel, [`STEP_BYTES`] bytes and the rows, respectively columns, of a tile. Kernels
     /// of delivered samples take two maps over `[channel][time][byte]`, a time's bytes being those of its
@@ -269,9 +271,9 @@ parameters! {
         /// Sums `[channel][input]` of the imaginary parts, i32. Not used for `cf16` and by
         /// [`WGMMA_CI4`].
         pub row_sums: u64,
-        /// Counter of tickets, a u32.
+        /// Counter of tickets, a u32. A u32 for each 16 rows of each tile that is cut follows, zero before and after.
         pub tickets: u64,
-        /// Its value before the launch, which adds `tiles * channels` and the number of blocks.
+        /// The counter's value before the launch, which adds `units` and the number of blocks.
         pub first_ticket: u32,
         /// Bytes of one input to read.
         pub row_bytes: u32,
@@ -286,8 +288,12 @@ parameters! {
         pub excess: u32,
         /// One of [`mode`].
         pub mode: u32,
-        /// Zero.
-        pub reserved: u32,
+        /// Tiles that are not cut.
+        pub whole: u32,
+        /// Units: `whole`, and the slices of the tiles that are cut.
+        pub units: u32,
+        /// Bytes of one input that a slice has, a multiple of [`STEP_BYTES`]; the last has the rest.
+        pub slice_bytes: u32,
     }
 }
 

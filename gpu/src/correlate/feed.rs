@@ -280,14 +280,16 @@ impl<E: Transpose> Feed for Delivered<E> {
         // Rows that are transposed lie behind the columns.
         let inputs = if E::TRANSPOSES_ROWS { panels.inputs() } else { panels.shape.columns };
         let times = (p.row_bytes - byte) / E::TRANSPOSED_BYTES;
-        let mut part = warp;
-        while part < inputs / Self::SIDE * E::PARTS {
+        let mut next = warp;
+        while next < inputs / Self::SIDE * E::PARTS {
+            // Registers are scarce: what follows from the part is computed each time.
+            let part = opaque(next);
             let input = part / E::PARTS * Self::SIDE;
             let (from, to) = (Self::columns(panels, input), panels.at + input * STEP_BYTES);
             // SAFETY: the warp is whole, and has waited for the boxes; every part is one warp's, and boxes and panels
             // are multiples of 1024 bytes apart.
             unsafe { E::transpose(from, to, part % E::PARTS, p.excess, times) };
-            part += warps;
+            next += warps;
         }
     }
 

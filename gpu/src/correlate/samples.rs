@@ -15,6 +15,9 @@ pub trait Samples {
     /// A column operand of ones where samples have their imaginary parts.
     const IMAGINARY: u32;
 
+    /// Whether sums are the same in any order.
+    const COMMUTES: bool = true;
+
     /// Power of two by which samples are too large.
     const SCALE: u32 = 0;
 
@@ -171,6 +174,7 @@ impl Half {
 
 impl Samples for Half {
     const SUMS: bool = false;
+    const COMMUTES: bool = false;
     const IMAGINARY: u32 = 0x3c00_0000;
 
     #[inline(always)]

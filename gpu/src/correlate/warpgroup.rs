@@ -1,12 +1,15 @@
-//! Tiles of the warpgroup correlators: how blocks take them by ticket, and which visibilities belong to which warp.
+//! Tiles of the warpgroup correlators: how blocks take them by ticket, in slices of time where that leaves fewer blocks
+//! idle, and which visibilities belong to which warp.
 
 use crate::{
-    abi::correlate::{CorrelateWarpgroup, WarpgroupTile},
+    abi::correlate::{CorrelateWarpgroup, STEP_BYTES, WarpgroupTile, mode},
     correlate::{
         patch::{self, Corner},
         triangle::{self, TilePlace},
     },
-    isa::common::{fetch_add_global, opaque, thread},
+    isa::common::{
+        fence_gpu, fetch_add_global, lane, opaque, read_relaxed, store_global, thread, warp_barrier,
+    },
     tile::{divisor, pipeline::WARPGROUP},
 };
 
@@ -80,9 +83,129 @@ impl TileOrigin {
     }
 }
 
-/// The next tile that no block has taken, by the one thread of the block that asks.
+/// Slice of a tile's times that a unit is ([`CorrelateWarpgroup`]).
+#[derive(Clone, Copy)]
+pub struct Slice {
+    /// The tile.
+    pub tile: u32,
+    /// Which slice of the tile: the first writes its sums, the others add to them.
+    pub index: u32,
+    /// Its first byte of each input.
+    pub first_byte: u32,
+    /// The byte behind its last.
+    pub end_byte: u32,
+}
+
+impl Slice {
+    /// Slice that unit `unit` is; all times of a tile that is not cut.
+    #[inline(always)]
+    pub fn of(p: &CorrelateWarpgroup, unit: u32) -> Self {
+        if unit < p.whole {
+            return Self { tile: unit, index: 0, first_byte: 0, end_byte: p.row_bytes };
+        }
+        let (of_cut, cut) = (unit - p.whole, divisor(p.tiles * p.channels - p.whole));
+        let index = of_cut / cut;
+        let (first_byte, left) = (index * p.slice_bytes, p.row_bytes - index * p.slice_bytes);
+        let end_byte = first_byte + if left < p.slice_bytes { left } else { p.slice_bytes };
+        Self { tile: p.whole + of_cut % cut, index, first_byte, end_byte }
+    }
+
+    /// Steps of its times.
+    #[inline(always)]
+    pub fn steps(&self) -> u32 {
+        (self.end_byte - self.first_byte).div_ceil(STEP_BYTES)
+    }
+
+    /// Use that its sums make of those in memory.
+    #[inline(always)]
+    pub fn mode(&self, p: &CorrelateWarpgroup) -> u32 {
+        if self.index == 0 { p.mode } else { mode::ADD }
+    }
+}
+
+/// Unit of a block's work: a tile, or a slice of its times.
+#[derive(Clone, Copy)]
+pub struct Unit {
+    /// Origin of the tile.
+    pub tile: TileOrigin,
+    /// The slice.
+    pub slice: Slice,
+}
+
+impl Unit {
+    /// Unit `index`.
+    #[inline(always)]
+    pub fn of(p: &CorrelateWarpgroup, shape: WarpgroupTile, index: u32) -> Self {
+        let slice = Slice::of(p, index);
+        Self { tile: TileOrigin::of(p, shape, slice.tile), slice }
+    }
+}
+
+/// Turns of a warp to write its 16 rows of a tile that is cut, whose slices other blocks have.
+#[derive(Clone, Copy)]
+pub struct Turns<'a> {
+    /// The launch's parameters.
+    pub p: &'a CorrelateWarpgroup,
+    /// The warp, of those that multiply `rows` rows.
+    pub warp: u32,
+    /// Rows of a tile.
+    pub rows: u32,
+}
+
+impl Turns<'_> {
+    /// Address of the number of slices of which the warp's rows were written.
+    #[inline(always)]
+    fn written(self, slice: &Slice) -> u64 {
+        let word = (slice.tile - self.p.whole) * (self.rows / 16) + self.warp;
+        self.p.tickets + 4 + 4 * word as u64
+    }
+
+    /// Waits till the rows of those slices of the tile were written that must be before: of all before this one if sums
+    /// are taken `in_order`, else of one. They were taken before it, so that their blocks run.
+    ///
+    /// # Safety
+    /// - All 32 lanes of the warp call it together.
+    /// - Nobody but the grid uses the words behind the counter of `p.tickets`, and the grid by this type alone.
+    #[inline(always)]
+    pub unsafe fn wait(self, slice: &Slice, in_order: bool) {
+        if slice.tile < self.p.whole {
+            return;
+        }
+        let before = if in_order || slice.index == 0 { slice.index } else { 1 };
+        // SAFETY: an aligned word behind the counter, that was written before the launch and is changed atomically.
+        while unsafe { read_relaxed(self.written(slice)) } < before {}
+        fence_gpu();
+        warp_barrier();
+    }
+
+    /// Counts this slice's rows as written. The last one leaves zero for the next launch.
+    ///
+    /// # Safety
+    /// - All 32 lanes of the warp call it together, once, when they have written or added the sums of their rows.
+    /// - Nobody but the grid uses the words behind the counter of `p.tickets`, and the grid by this type alone.
+    #[inline(always)]
+    pub unsafe fn pass(self, slice: &Slice) {
+        if slice.tile < self.p.whole {
+            return;
+        }
+        fence_gpu();
+        warp_barrier();
+        if opaque(lane()) == 0 {
+            let slices = self.p.row_bytes.div_ceil(divisor(self.p.slice_bytes).get());
+            // SAFETY: an aligned word behind the counter, that is changed by atomic additions alone; when all slices
+            // were counted nobody reads it any more.
+            unsafe {
+                if fetch_add_global(self.written(slice), 1) == slices - 1 {
+                    store_global(self.written(slice), 0);
+                }
+            }
+        }
+    }
+}
+
+/// The next unit that no block has taken, by the one thread of the block that asks.
 ///
-/// A launch takes one ticket for every tile and one more for every block, which tells it to stop:
+/// A launch takes one ticket for every unit and one more for every block, which tells it to stop:
 /// the host knows the next launch's first.
 ///
 /// # Safety
@@ -90,12 +213,12 @@ impl TileOrigin {
 /// - `p.tickets` is a multiple of 4, the address of a word of device memory that was `p.first_ticket` before the
 ///   launch; until it has ended nobody else uses it.
 #[inline(always)]
-pub unsafe fn take_tile(p: &CorrelateWarpgroup) -> Option<u32> {
+pub unsafe fn take_unit(p: &CorrelateWarpgroup) -> Option<u32> {
     // SAFETY: an aligned word that this launch alone adds to.
-    tile_of(p, unsafe { fetch_add_global(p.tickets, 1) })
+    unit_of(p, unsafe { fetch_add_global(p.tickets, 1) })
 }
 
-/// The next ticket, of which [`tile_of`] may be asked later, when it has come.
+/// The next ticket, of which [`unit_of`] may be asked later, when it has come.
 ///
 /// # Safety
 /// - Thread 0 of the block calls it: what it adds is 1 there.
@@ -108,26 +231,27 @@ pub unsafe fn take_ticket(p: &CorrelateWarpgroup) -> u32 {
     unsafe { fetch_add_global(p.tickets, opaque(thread()) / WARPGROUP + 1) }
 }
 
-/// The tile of a ticket.
+/// The unit of a ticket.
 #[inline(always)]
-pub fn tile_of(p: &CorrelateWarpgroup, ticket: u32) -> Option<u32> {
-    let tile = ticket.wrapping_sub(p.first_ticket);
-    if tile < p.tiles * p.channels { Some(tile) } else { None }
+pub fn unit_of(p: &CorrelateWarpgroup, ticket: u32) -> Option<u32> {
+    let unit = ticket.wrapping_sub(p.first_ticket);
+    if unit < p.units { Some(unit) } else { None }
 }
 
-/// Place of a warp's 16 rows of sums of a tile among the visibilities.
+/// Place of a warp's 16 rows of sums of a unit among the visibilities.
 #[inline(always)]
-pub fn corner(p: &CorrelateWarpgroup, tile: &TileOrigin, warp: u32) -> Corner {
+pub fn corner(p: &CorrelateWarpgroup, unit: &Unit, warp: u32) -> Corner {
+    let Unit { tile, slice } = unit;
     Corner {
         visibilities: p.visibilities + 8 * tile.channel as u64 * triangle::baselines(p.inputs),
         inputs: p.inputs,
-        mode: p.mode,
+        mode: slice.mode(p),
         row: tile.first_row + 16 * warp,
         column: tile.first_column,
     }
 }
 
-/// Writes a warp's 16 rows of sums of a tile to the visibilities, through its patch of shared memory:
+/// Writes a warp's 16 rows of sums of a unit to the visibilities, through its patch of shared memory:
 /// [`patch::store`].
 ///
 /// # Safety
@@ -140,12 +264,12 @@ pub fn corner(p: &CorrelateWarpgroup, tile: &TileOrigin, warp: u32) -> Corner {
 #[inline(always)]
 pub unsafe fn store<const COLUMNS: usize>(
     p: &CorrelateWarpgroup,
-    tile: &TileOrigin,
+    unit: &Unit,
     warp: u32,
     patch: u32,
     value: impl Fn(usize) -> [u32; 2],
     add: impl Fn(u64, u32),
 ) {
     // SAFETY: the warp is whole, the patch its own, and the corner's rows and columns lie in its tile.
-    unsafe { patch::store::<COLUMNS>(&corner(p, tile, warp), patch, value, add) };
+    unsafe { patch::store::<COLUMNS>(&corner(p, unit, warp), patch, value, add) };
 }

@@ -44,7 +44,7 @@
 //! warps of the staging warpgroup: 2 to 10 % of the time, as shared memory was read once more. Tiles
 //! dealt out one after the other: blocks on the diagonal ran ahead of the others, out of step in the L2 cache.
 
-use core::marker::PhantomData;
+use core::{marker::PhantomData, ops::Range};
 
 use crate::{
     abi::correlate::{
@@ -55,11 +55,11 @@ use crate::{
         feed::{B1, Cf16, Ci4, Ci8, Delivered, Encoding, FRAGMENT_BYTES, Feed, Panels, Rows},
         patch::{self, Corner},
         samples::{Bits, Half, Int8, Samples, TopNibbles},
-        warpgroup::{TileOrigin, corner, take_tile},
+        warpgroup::{Slice, Turns, Unit, corner, take_unit},
     },
     isa::{
         common::{
-            barrier, dynamic_shared, lane, opaque, read_global, shfl_xor, store_global, thread,
+            add_global, barrier, dynamic_shared, lane, opaque, shfl_xor, store_global, thread,
         },
         sm_90a::{
             descriptor, descriptor_step, give_registers, mbarrier_arrive_expect, take_registers,
@@ -406,13 +406,13 @@ trait Parts<F: Feed>: Samples + Sized {
     ///
     /// # Safety
     /// - All 128 threads of the warpgroup call it together, as one of those that [`Pipeline::multiply_tiles`] runs.
-    /// - `tile` is tile `index`, which begins in the ring's stage.
+    /// - `unit` is unit `index`, which begins in the ring's stage.
     /// - The warpgroup has inputs among its rows, and `columns` is at least 1.
     unsafe fn multiply_columns(
         work: &Correlator<Self, F>,
         columns: u32,
         index: u32,
-        tile: &TileOrigin,
+        unit: &Unit,
         ring: &mut Ring,
     );
 }
@@ -426,14 +426,14 @@ macro_rules! parts {
                 work: &Correlator<Self, $feed>,
                 columns: u32,
                 index: u32,
-                tile: &TileOrigin,
+                unit: &Unit,
                 ring: &mut Ring,
             ) {
                 // SAFETY: the conditions are the same; a part has the columns that are asked for, and no more than
                 // the tile, as the widths grow and the tile's own stands at the end.
                 unsafe {
                     $(if columns <= $columns || work.shape.columns == $columns {
-                        return work.$multiply::<{ $columns / 2 }>(index, tile, ring);
+                        return work.$multiply::<{ $columns / 2 }>(index, unit, ring);
                     })*
                 }
             }
@@ -515,13 +515,13 @@ impl<S: Parts<F>, F: Feed> Stage for Correlator<'_, S, F> {
     unsafe fn next_tile(&self) -> Option<u32> {
         // SAFETY: one thread of the block asks, and the counter of tickets is this launch's, as `CorrelateWarpgroup`
         // says.
-        unsafe { take_tile(self.p) }
+        unsafe { take_unit(self.p) }
     }
 
     /// Has TMA bring the panels of rows and columns.
     #[inline(always)]
-    unsafe fn load(&self, tile: &TileOrigin, byte: u32, stage: u32, full: u32) {
-        let panels = Panels { at: stage, shape: self.shape, tile };
+    unsafe fn load(&self, unit: &Unit, byte: u32, stage: u32, full: u32) {
+        let panels = Panels { at: stage, shape: self.shape, tile: &unit.tile };
         // SAFETY: the stage is empty, as the trait asks; `full` expects what the feed brings of each input.
         unsafe {
             mbarrier_arrive_expect(full, panels.inputs() * F::INPUT_BYTES);
@@ -531,42 +531,42 @@ impl<S: Parts<F>, F: Feed> Stage for Correlator<'_, S, F> {
 
     /// Transposes them, where they lie `[time][input]` as packets deliver them.
     #[inline(always)]
-    unsafe fn transform(&self, tile: &TileOrigin, byte: u32, stage: u32) {
-        let panels = Panels { at: stage, shape: self.shape, tile };
+    unsafe fn transform(&self, unit: &Unit, byte: u32, stage: u32) {
+        let panels = Panels { at: stage, shape: self.shape, tile: &unit.tile };
         // SAFETY: warps 1 to 3 of the block are the role, whole; each has waited for the stage to be full.
         unsafe { F::transpose(self.p, panels, byte, thread() / 32 - 1, TRANSPOSING_WARPS) };
     }
 }
 
 impl<S: Parts<F>, F: Feed> Work for Correlator<'_, S, F> {
-    type Tile = TileOrigin;
+    type Tile = Unit;
     const STEP_BYTES: u32 = STEP_BYTES;
     const TRANSFORMS: bool = F::TRANSPOSES;
 
     #[inline(always)]
-    fn row_bytes(&self) -> u32 {
-        self.p.row_bytes
+    fn tile(&self, index: u32) -> Unit {
+        Unit::of(self.p, self.shape, index)
     }
 
     #[inline(always)]
-    fn tile(&self, index: u32) -> TileOrigin {
-        TileOrigin::of(self.p, self.shape, index)
+    fn bytes(&self, unit: &Unit) -> Range<u32> {
+        unit.slice.first_byte..unit.slice.end_byte
     }
 
     /// Multiplies the warpgroup's 64 rows by the columns of the tile that lie on or left of the diagonal for the
     /// last of the rows, in whole 64s.
     #[inline(always)]
     unsafe fn multiply(&self, group: u32, index: u32, ring: &mut Ring) {
-        let tile = self.tile(index);
-        let first_row = tile.first_row + 64 * group;
-        let columns = (first_row + 64).saturating_sub(tile.first_column);
+        let unit = &self.tile(index);
+        let first_row = unit.tile.first_row + 64 * group;
+        let columns = (first_row + 64).saturating_sub(unit.tile.first_column);
         // SAFETY: the warpgroup is whole and sees the same rows and columns. A tile that it has nothing of is passed,
         // step by step; of others the widest part has all columns that it needs.
         unsafe {
             if first_row >= self.p.inputs || columns == 0 {
-                self.pipeline.skip(self, ring);
+                self.pipeline.skip(self, unit, ring);
             } else {
-                S::multiply_columns(self, columns, index, &tile, ring);
+                S::multiply_columns(self, columns, index, unit, ring);
             }
         }
     }
@@ -577,23 +577,19 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
     ///
     /// # Safety
     /// - All 128 threads of the warpgroup call it together, as one of those that [`Pipeline::multiply_tiles`] runs.
-    /// - `tile` is tile `index`, which begins in the ring's stage.
-    /// - The tile has `2 WORDS` columns or more in its panel, and the warpgroup has inputs among its rows.
+    /// - `unit` is unit `index`, which begins in the ring's stage.
+    /// - Its tile has `2 WORDS` columns or more in its panel, and the warpgroup has inputs among its rows.
     #[inline(always)]
-    unsafe fn multiply_part<const WORDS: usize>(
-        &self,
-        index: u32,
-        tile: &TileOrigin,
-        ring: &mut Ring,
-    ) where
+    unsafe fn multiply_part<const WORDS: usize>(&self, index: u32, unit: &Unit, ring: &mut Ring)
+    where
         S: Multiply<F, WORDS>,
     {
         let Self { p, shape, pipeline, .. } = *self;
         let warp = (thread() - WARPGROUP) / 32;
-        let rows = F::row_address(Panels { at: 0, shape, tile }, 16 * warp);
+        let rows = F::row_address(Panels { at: 0, shape, tile: &unit.tile }, 16 * warp);
         let (mut real, mut imaginary, mut row_sums) = ([0; WORDS], [0; WORDS], [0; 2]);
-        let mut byte = 0;
-        while byte < p.row_bytes {
+        let mut left = unit.slice.steps();
+        while left > 0 {
             // SAFETY: the whole warpgroup waits for a stage before it multiplies, and each thread arrives at `empty`
             // when the products have been waited for.
             unsafe {
@@ -611,7 +607,7 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
                 pipeline.arrive_empty(ring);
             }
             pipeline.advance(ring);
-            byte += STEP_BYTES;
+            left -= 1;
         }
         // SAFETY: the warpgroup's sums are of its own rows, which no other multiplies.
         unsafe { self.store(index, &real, &imaginary, row_sums) };
@@ -623,24 +619,20 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
     ///
     /// # Safety
     /// - All 128 threads of the warpgroup call it together, as one of those that [`Pipeline::multiply_tiles`] runs.
-    /// - `tile` is tile `index`, which begins in the ring's stage.
-    /// - The tile has `2 WORDS` columns or more in its panel, and the warpgroup has inputs among its rows.
+    /// - `unit` is unit `index`, which begins in the ring's stage.
+    /// - Its tile has `2 WORDS` columns or more in its panel, and the warpgroup has inputs among its rows.
     /// - The ring has [`STEPS_IN_UNITS`] stages or more: so many are held at a time.
     #[inline(always)]
-    unsafe fn multiply_leaving<const WORDS: usize>(
-        &self,
-        index: u32,
-        tile: &TileOrigin,
-        ring: &mut Ring,
-    ) where
+    unsafe fn multiply_leaving<const WORDS: usize>(&self, index: u32, unit: &Unit, ring: &mut Ring)
+    where
         S: Leave<F, WORDS, false> + Leave<F, WORDS, true>,
     {
         let Self { p, shape, pipeline, .. } = *self;
         let warp = (thread() - WARPGROUP) / 32;
-        let rows = F::row_address(Panels { at: 0, shape, tile }, 16 * warp);
+        let rows = F::row_address(Panels { at: 0, shape, tile: &unit.tile }, 16 * warp);
         // Fresh words are overwritten before they are read.
         let (mut real, mut imaginary, mut fresh) = ([0; WORDS], [0; WORDS], [0; WORDS]);
-        let mut left = p.row_bytes.div_ceil(STEP_BYTES);
+        let mut left = unit.slice.steps();
         while left > 0 {
             let steps = if left < STEPS_IN_UNITS { left } else { STEPS_IN_UNITS };
             left -= steps;
@@ -678,13 +670,13 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
         unsafe { self.store(index, &real, &imaginary, [0; 2]) };
     }
 
-    /// Writes the sums of the warpgroup's rows by the first `2 * WORDS` columns of tile `index` to the
+    /// Writes the sums of the warpgroup's rows by the first `2 * WORDS` columns of unit `index` to the
     /// visibilities.
     ///
     /// # Safety
     /// - All 32 lanes of each warp of the warpgroup call it together.
-    /// - The sums belong to tile `index`, to the warp's 16 rows by the first `2 WORDS` columns. No other warp of the
-    ///   launch writes these baselines: a tile is one block's, and its rows one warp's.
+    /// - The sums belong to unit `index`, to the warp's 16 rows by the first `2 WORDS` columns. No other warp of the
+    ///   launch writes these baselines out of its turn: a unit is one block's, and its rows one warp's.
     /// - Memory at `p.visibilities` and, at the left edge, `p.row_sums` is as [`CorrelateWarpgroup`] says.
     #[inline(always)]
     unsafe fn store<const WORDS: usize>(
@@ -695,21 +687,25 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
         row_sums: [u32; 2],
     ) {
         let p = self.p;
-        // Recomputed, as registers are scarce above: where the tile is, and who this is.
-        let tile = &self.tile(opaque(index));
-        let warp = (opaque(thread()) - WARPGROUP) / 32;
-        // SAFETY: the warp is whole; its patch is its own by the plan; no other warp has these baselines, and every
-        // row has one tile at the left edge.
+        // Recomputed each time, as registers are scarce: which turn it is, where the tile is, and who this is.
+        let warp = || (opaque(thread()) - WARPGROUP) / 32;
+        let turns = || Turns { p, warp: warp(), rows: self.shape.rows };
+        // SAFETY: the warp is whole, and writes below; the words of turns are this launch's.
+        unsafe { turns().wait(&Slice::of(p, opaque(index)), !S::COMMUTES) };
+        let unit = &self.tile(opaque(index));
+        let warp = warp();
+        // SAFETY: the warp is whole; its patch is its own by the plan; other warps have these baselines in other turns
+        // alone, and every row has one tile at the left edge.
         unsafe {
-            if S::SUMS && tile.first_column == 0 {
-                self.store_row_sums(tile, warp, row_sums);
+            if S::SUMS && unit.tile.first_column == 0 {
+                self.store_row_sums(unit, warp, row_sums);
             }
             let scaled =
                 |sum: u32| if S::SCALE == 0 { sum } else { (sum as i32 >> (2 * S::SCALE)) as u32 };
             let value = |word: usize| [scaled(real[word]), scaled(imaginary[word])];
             let add = |address, sum| S::add_global(address, sum);
             let (corner, patch) =
-                (&corner(p, tile, warp), self.shared.patches.at(self.pipeline.base, warp));
+                (&corner(p, unit, warp), self.shared.patches.at(self.pipeline.base, warp));
             match WORDS {
                 32 => patch::store_rows::<64>(corner, patch, F::row, value, add),
                 64 => patch::store_rows::<128>(corner, patch, F::row, value, add),
@@ -721,6 +717,7 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
                     patch::store_rows::<64>(right, patch, F::row, value, add);
                 }
             }
+            turns().pass(&Slice::of(p, opaque(index)));
         }
     }
 
@@ -730,10 +727,11 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
     /// - All 32 lanes of the warp call it together.
     /// - `p.row_sums` has a 4-byte aligned word for each input of each channel, written before if the mode is
     ///   [`mode::ADD`].
-    /// - No other warp of the launch writes the sums of these rows: the tile is the one at the left edge, `warp` the
-    ///   calling one.
+    /// - No other warp of the launch writes the sums of these rows out of its turn: the tile is the one at the left
+    ///   edge, `warp` the calling one.
     #[inline(always)]
-    unsafe fn store_row_sums(&self, tile: &TileOrigin, warp: u32, row_sums: [u32; 2]) {
+    unsafe fn store_row_sums(&self, unit: &Unit, warp: u32, row_sums: [u32; 2]) {
+        let Unit { tile, slice } = unit;
         let p = self.p;
         for half in 0..2 {
             let mut sum = row_sums[half];
@@ -742,7 +740,7 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
             if S::SCALE > 0 {
                 // Rows hold zero bytes past the last time: samples that are 8 too small, if that is how
                 // they are encoded.
-                let past = p.row_bytes.wrapping_neg() % STEP_BYTES / 2;
+                let past = slice.end_byte.wrapping_neg() % STEP_BYTES / 2;
                 let lacking = past * (p.excess & 8);
                 sum = ((sum as i32 >> S::SCALE) as u32).wrapping_add(lacking);
             }
@@ -750,12 +748,13 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
             let row = tile.first_row + 16 * warp + F::row(half as u32, lane / 4);
             if row < p.inputs && lane.is_multiple_of(4) {
                 let address = p.row_sums + 4 * (tile.channel as u64 * p.inputs as u64 + row as u64);
-                // SAFETY: the row is an input's, whose sum one lane of one warp of the launch writes.
+                // SAFETY: the row is an input's, whose sum one lane of one warp of the launch writes, before others add.
                 unsafe {
-                    if p.mode == mode::ADD {
-                        sum = sum.wrapping_add(read_global(address));
+                    if slice.mode(p) == mode::ADD {
+                        add_global(address, sum);
+                    } else {
+                        store_global(address, sum);
                     }
-                    store_global(address, sum);
                 }
             }
         }

@@ -504,6 +504,27 @@ pub unsafe fn fetch_add_global(address: u64, value: u32) -> u32 {
     before
 }
 
+/// `ld.relaxed.gpu.global.u32`: reads a word of memory that other blocks change meanwhile by atomic operations.
+///
+/// # Safety
+/// - `address` is a multiple of 4, and its 4 bytes lie in device memory that was written before.
+/// - The grid changes them by atomic operations only, until the launch has ended.
+#[inline(always)]
+pub unsafe fn read_relaxed(address: u64) -> u32 {
+    let value: u32;
+    // SAFETY: reads 4 bytes that are there, aligned and only changed atomically, by the conditions above.
+    unsafe { ptx!("ld.relaxed.gpu.global.u32 {}, [{}];", out(reg32) value, in(reg64) address) };
+    value
+}
+
+/// `fence.acq_rel.gpu`: what the thread wrote before is seen by threads of other blocks that see what it writes behind;
+/// and what it reads behind is as new as what it read before.
+#[inline(always)]
+pub fn fence_gpu() {
+    // SAFETY: orders accesses, and makes none.
+    unsafe { ptx!("fence.acq_rel.gpu;") };
+}
+
 /// `red.global.add.u32`: atomically adds `value` to a word of memory.
 ///
 /// # Safety

@@ -15,7 +15,10 @@
 //! A kernel defines its tiles and what the roles do with them ([`Work`], [`Stage`]); the rings, the barriers and the
 //! loops over tiles and steps are here. Addresses come from the kernel's plan ([`RingPlan`]).
 
-use core::ops::ControlFlow::{self, Break, Continue};
+use core::ops::{
+    ControlFlow::{self, Break, Continue},
+    Range,
+};
 
 use crate::{
     abi::shared::{Region, RingPlan},
@@ -78,11 +81,11 @@ pub trait Work {
     /// Whether loaded samples are transformed before they are multiplied.
     const TRANSFORMS: bool;
 
-    /// Bytes of a tile's rows, at least 1: a tile has `row_bytes / STEP_BYTES` steps, rounded up, and is announced in the
-    /// stage of the first.
-    fn row_bytes(&self) -> u32;
     /// Tile `index`.
     fn tile(&self, index: u32) -> Self::Tile;
+    /// Bytes of the rows that are multiplied for a tile, at least 1, from a multiple of [`Self::STEP_BYTES`] on: a step
+    /// for each `STEP_BYTES`, rounded up. The tile is announced in the stage of the first.
+    fn bytes(&self, tile: &Self::Tile) -> Range<u32>;
 
     /// Multiplies the steps of tile `index`, from the ring's stage on, and stores the sums: as warpgroup `group` of
     /// those that multiply.
@@ -112,7 +115,7 @@ pub trait Stage: Work {
     /// - One thread calls it, which has waited for `stage` to be empty ([`Pipeline::wait_empty`]).
     /// - `stage` is the address of a stage of the ring, and `full` that of its initialised barrier, which lacks this
     ///   arrival.
-    /// - `byte` is a multiple of [`Work::STEP_BYTES`] below [`Work::row_bytes`].
+    /// - `byte` is a multiple of [`Work::STEP_BYTES`] in [`Work::bytes`].
     unsafe fn load(&self, tile: &Self::Tile, byte: u32, stage: u32, full: u32);
 
     /// Transforms the step in `stage`, this warp's share of it.
@@ -333,11 +336,12 @@ impl Pipeline {
         unsafe {
             while let Some(index) = work.next_tile() {
                 let tile = work.tile(index);
-                let mut byte = 0;
-                while byte < work.row_bytes() {
+                let Range { start, end } = work.bytes(&tile);
+                let mut byte = start;
+                while byte < end {
                     let full = self.barrier(self.plan.full, &ring);
                     self.wait_empty(&ring);
-                    if byte == 0 {
+                    if byte == start {
                         self.announce(&ring, Some(index));
                     }
                     work.load(&tile, byte, self.stage(&ring), full);
@@ -366,8 +370,8 @@ impl Pipeline {
         unsafe {
             while let Continue(index) = self.wait_for_tile(self.plan.full, &ring) {
                 let tile = work.tile(index);
-                let mut byte = 0;
-                while byte < work.row_bytes() {
+                let Range { start: mut byte, end } = work.bytes(&tile);
+                while byte < end {
                     self.wait_full(&ring);
                     work.transform(&tile, byte, self.stage(&ring));
                     fence_proxy_async();
@@ -403,13 +407,13 @@ impl Pipeline {
     ///
     /// # Safety
     /// - All 128 threads of the warpgroup call it together.
-    /// - `ring` is the caller's place in the ring, where a tile of `work` begins; the caller is one of the threads
+    /// - `ring` is the caller's place in the ring, where `tile` of `work` begins; the caller is one of the threads
     ///   that `empty` counts, and has read nothing of its stages that is still under way.
     /// - [`init`](Self::init) was called, and a barrier of the block stands between that and this call.
     #[inline(always)]
-    pub unsafe fn skip<W: Work>(self, work: &W, ring: &mut Ring) {
-        let mut byte = 0;
-        while byte < work.row_bytes() {
+    pub unsafe fn skip<W: Work>(self, work: &W, tile: &W::Tile, ring: &mut Ring) {
+        let Range { start: mut byte, end } = work.bytes(tile);
+        while byte < end {
             // SAFETY: a phase is waited for before the thread arrives, once a step; nothing of the stage is read.
             unsafe {
                 mbarrier_wait(self.barrier(self.ready::<W>(), ring), ring.parity);

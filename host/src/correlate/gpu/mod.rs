@@ -40,6 +40,7 @@ use crate::{
 
 mod choose;
 mod codes;
+mod cut;
 mod family;
 mod few;
 mod piece;

@@ -11,6 +11,7 @@ use corrust_gpu::abi::{
 };
 
 use super::{
+    cut::Cut,
     family::{Family, Launch, Work},
     piece::{Piece, brings_delivered},
 };
@@ -85,8 +86,10 @@ impl Family for Warpgroup {
             Encoding::B1 | Encoding::B2 => (B1, None, 0),
         };
         let delivered = delivered.and_then(|encoding| self.reading(encoding, Order::Delivered));
-        let counter = Buffer::new(gpu, 4)?;
-        counter.upload(Stream::default(), &[0_u32])?;
+        let turns = Cut::MOST_TILES * self.tile().0 / 16 * gpu.facts().multiprocessors;
+        let words = vec![0_u32; 1 + turns as usize];
+        let counter = Buffer::new(gpu, 4 * words.len())?;
+        counter.upload(Stream::default(), &words)?;
         Ok(Box::new(OfWarpgroup {
             maps: Maps::new(gpu),
             gpu: gpu.clone(),
@@ -109,7 +112,8 @@ struct OfWarpgroup {
     /// The kernel of samples as delivered, where there is one and it is quicker.
     delivered: Option<&'static WarpgroupCorrelator>,
     maps: Maps,
-    /// Counter that blocks take tiles by, and its value after the launches so far.
+    /// Counter that blocks take units by, its value after the launches so far, and behind it the turns of tiles that
+    /// are cut.
     counter: Buffer,
     ticket: u32,
 }
@@ -129,7 +133,11 @@ impl Launch for OfWarpgroup {
         let maps = self.maps.address(work.stream, maps)?;
         let tiles = declared.tile.tiles(inputs);
         let channels = piece.channels() as u32;
-        let blocks = self.gpu.facts().multiprocessors.min(tiles * channels);
+        let multiprocessors = self.gpu.facts().multiprocessors;
+        let steps = row_bytes.div_ceil(STEP_BYTES);
+        let cut = Cut::of(tiles * channels, steps, multiprocessors);
+        let units = cut.units(tiles * channels);
+        let blocks = multiprocessors.min(units);
         let parameters = CorrelateWarpgroup {
             rows: maps,
             columns: maps + 128,
@@ -143,12 +151,14 @@ impl Launch for OfWarpgroup {
             tiles,
             excess,
             mode,
-            reserved: 0,
+            whole: cut.whole,
+            units,
+            slice_bytes: cut.slice_steps * STEP_BYTES,
         };
         // SAFETY: the maps describe the samples, and the visibilities have the shape's size.
         unsafe { self.gpu.launch(work.stream, &declared.kernel, blocks, &parameters)? };
         // Only a launch takes tickets: one that was refused took none.
-        self.ticket = self.ticket.wrapping_add(tiles * channels).wrapping_add(blocks);
+        self.ticket = self.ticket.wrapping_add(units).wrapping_add(blocks);
         Ok(())
     }
 }
