@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_partial_round_is_cut_where_that_is_quicker() {
         // An array of 2048 inputs in tiles of 128 x 192, 3072 times, on the blocks of an H200.
-        let of_channels = |channels| Cut::of(96 * channels, 48, 132);
+        let of_channels = |channels: u32| Cut::of(96 * channels, 48, 132);
         assert_eq!(of_channels(1), Cut { whole: 0, slices: 4, slice_steps: 12 });
         assert_eq!(of_channels(2), Cut { whole: 132, slices: 2, slice_steps: 24 });
         // Whole rounds, and one that lacks 4 of 132 tiles.
