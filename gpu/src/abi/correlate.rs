@@ -271,8 +271,10 @@ parameters! {
         /// Sums `[channel][input]` of the imaginary parts, i32. Not used for `cf16` and by
         /// [`WGMMA_CI4`].
         pub row_sums: u64,
-        /// Counter of tickets, a u32. A u32 for each 16 rows of each tile that is cut follows, zero before and after.
+        /// Counter of tickets, a u32.
         pub tickets: u64,
+        /// A u32 for each 16 rows of each tile that is cut, zero before the launch.
+        pub turns: u64,
         /// The counter's value before the launch, which adds `units` and the number of blocks.
         pub first_ticket: u32,
         /// Bytes of one input to read.

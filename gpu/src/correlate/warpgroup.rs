@@ -8,7 +8,8 @@ use crate::{
         triangle::{self, TilePlace},
     },
     isa::common::{
-        fence_gpu, fetch_add_global, lane, opaque, read_relaxed, store_global, thread, warp_barrier,
+        acquire_global, add_global, fence_gpu, fetch_add_global, lane, opaque, shfl, thread,
+        warp_barrier,
     },
     tile::{divisor, pipeline::WARPGROUP},
 };
@@ -150,6 +151,8 @@ pub struct Turns<'a> {
     pub warp: u32,
     /// Rows of a tile.
     pub rows: u32,
+    /// Whether slices are to be added in their order; else the first is written before the others are added.
+    pub in_order: bool,
 }
 
 impl Turns<'_> {
@@ -157,48 +160,42 @@ impl Turns<'_> {
     #[inline(always)]
     fn written(self, slice: &Slice) -> u64 {
         let word = (slice.tile - self.p.whole) * (self.rows / 16) + self.warp;
-        self.p.tickets + 4 + 4 * word as u64
+        self.p.turns + 4 * word as u64
     }
 
-    /// Waits till the rows of those slices of the tile were written that must be before: of all before this one if sums
-    /// are taken `in_order`, else of one. They were taken before it, so that their blocks run.
+    /// Waits till the rows of those slices of the tile were written that must be before. They were taken before this one,
+    /// so that their blocks run.
     ///
     /// # Safety
     /// - All 32 lanes of the warp call it together.
-    /// - Nobody but the grid uses the words behind the counter of `p.tickets`, and the grid by this type alone.
+    /// - `p.turns` is as [`CorrelateWarpgroup`] says, and the grid uses its words by this type alone.
     #[inline(always)]
-    pub unsafe fn wait(self, slice: &Slice, in_order: bool) {
-        if slice.tile < self.p.whole {
+    pub unsafe fn wait(self, slice: &Slice) {
+        if slice.index == 0 {
             return;
         }
-        let before = if in_order || slice.index == 0 { slice.index } else { 1 };
-        // SAFETY: an aligned word behind the counter, that was written before the launch and is changed atomically.
-        while unsafe { read_relaxed(self.written(slice)) } < before {}
-        fence_gpu();
+        let before = if self.in_order { slice.index } else { 1 };
+        // SAFETY: an aligned word of the tile, which is cut, zero before the launch and changed atomically.
+        while shfl(unsafe { acquire_global(self.written(slice)) }, 0) < before {}
         warp_barrier();
     }
 
-    /// Counts this slice's rows as written. The last one leaves zero for the next launch.
+    /// Counts this slice's rows as written, where others wait for it.
     ///
     /// # Safety
     /// - All 32 lanes of the warp call it together, once, when they have written or added the sums of their rows.
-    /// - Nobody but the grid uses the words behind the counter of `p.tickets`, and the grid by this type alone.
+    /// - `p.turns` is as [`CorrelateWarpgroup`] says, and the grid uses its words by this type alone.
     #[inline(always)]
     pub unsafe fn pass(self, slice: &Slice) {
-        if slice.tile < self.p.whole {
+        if slice.tile < self.p.whole || slice.index > 0 && !self.in_order {
             return;
         }
-        fence_gpu();
+        // One lane's fence is the warp's behind a barrier.
         warp_barrier();
         if opaque(lane()) == 0 {
-            let slices = self.p.row_bytes.div_ceil(divisor(self.p.slice_bytes).get());
-            // SAFETY: an aligned word behind the counter, that is changed by atomic additions alone; when all slices
-            // were counted nobody reads it any more.
-            unsafe {
-                if fetch_add_global(self.written(slice), 1) == slices - 1 {
-                    store_global(self.written(slice), 0);
-                }
-            }
+            fence_gpu();
+            // SAFETY: an aligned word of the tile, which is cut, changed atomically.
+            unsafe { add_global(self.written(slice), 1) };
         }
     }
 }

@@ -689,9 +689,9 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
         let p = self.p;
         // Recomputed each time, as registers are scarce: which turn it is, where the tile is, and who this is.
         let warp = || (opaque(thread()) - WARPGROUP) / 32;
-        let turns = || Turns { p, warp: warp(), rows: self.shape.rows };
+        let turns = || Turns { p, warp: warp(), rows: self.shape.rows, in_order: !S::COMMUTES };
         // SAFETY: the warp is whole, and writes below; the words of turns are this launch's.
-        unsafe { turns().wait(&Slice::of(p, opaque(index)), !S::COMMUTES) };
+        unsafe { turns().wait(&Slice::of(p, opaque(index))) };
         let unit = &self.tile(opaque(index));
         let warp = warp();
         // SAFETY: the warp is whole; its patch is its own by the plan; other warps have these baselines in other turns

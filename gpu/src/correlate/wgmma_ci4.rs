@@ -569,9 +569,9 @@ impl Correlator<'_> {
         }
         // Recomputed each time, as registers are scarce: which turn it is, where the tile is, and who this is.
         let warp = || (opaque(thread()) - WARPGROUP) / 32;
-        let turns = || Turns { p, warp: warp(), rows: self.shape.rows };
+        let turns = || Turns { p, warp: warp(), rows: self.shape.rows, in_order: false };
         // SAFETY: the warp is whole, and writes below; the words of turns are this launch's.
-        unsafe { turns().wait(&Slice::of(p, opaque(index)), false) };
+        unsafe { turns().wait(&Slice::of(p, opaque(index))) };
         let (unit, warp) = (&self.tile(opaque(index)), warp());
         let [imaginary, real, _] = &sums.0;
         // Beyond the last time, bytes are zero: excess-8, each nibble is -8.

@@ -504,21 +504,22 @@ pub unsafe fn fetch_add_global(address: u64, value: u32) -> u32 {
     before
 }
 
-/// `ld.relaxed.gpu.global.u32`: reads a word of memory that other blocks change meanwhile by atomic operations.
+/// `ld.acquire.gpu.global.u32`: reads a word of memory that other blocks add to; what they wrote before they added what
+/// is seen, behind a [`fence_gpu`], is seen by what the thread does next.
 ///
 /// # Safety
 /// - `address` is a multiple of 4, and its 4 bytes lie in device memory that was written before.
 /// - The grid changes them by atomic operations only, until the launch has ended.
 #[inline(always)]
-pub unsafe fn read_relaxed(address: u64) -> u32 {
+pub unsafe fn acquire_global(address: u64) -> u32 {
     let value: u32;
     // SAFETY: reads 4 bytes that are there, aligned and only changed atomically, by the conditions above.
-    unsafe { ptx!("ld.relaxed.gpu.global.u32 {}, [{}];", out(reg32) value, in(reg64) address) };
+    unsafe { ptx!("ld.acquire.gpu.global.u32 {}, [{}];", out(reg32) value, in(reg64) address) };
     value
 }
 
-/// `fence.acq_rel.gpu`: what the thread wrote before is seen by threads of other blocks that see what it writes behind;
-/// and what it reads behind is as new as what it read before.
+/// `fence.acq_rel.gpu`: what the thread wrote before, and what it saw others write, is seen by who sees what it writes
+/// behind.
 #[inline(always)]
 pub fn fence_gpu() {
     // SAFETY: orders accesses, and makes none.

@@ -20,7 +20,7 @@ impl Cut {
     /// Most slices of a tile.
     const MOST_SLICES: u32 = 16;
     /// Steps that take as long as the writing of a unit's sums.
-    const STORE_STEPS: u32 = 4;
+    const STORE_STEPS: u32 = 8;
 
     /// The cut of `tiles` tiles of `steps` steps that should take `blocks` blocks the least time.
     pub(super) fn of(tiles: u32, steps: u32, blocks: u32) -> Self {

@@ -86,10 +86,10 @@ impl Family for Warpgroup {
             Encoding::B1 | Encoding::B2 => (B1, None, 0),
         };
         let delivered = delivered.and_then(|encoding| self.reading(encoding, Order::Delivered));
-        let turns = Cut::MOST_TILES * self.tile().0 / 16 * gpu.facts().multiprocessors;
-        let words = vec![0_u32; 1 + turns as usize];
-        let counter = Buffer::new(gpu, 4 * words.len())?;
-        counter.upload(Stream::default(), &words)?;
+        let counter = Buffer::new(gpu, 4)?;
+        counter.upload(Stream::default(), &[0_u32])?;
+        let most_cut = Cut::MOST_TILES * gpu.facts().multiprocessors;
+        let turns = Turns::new(gpu, (LAPS * most_cut * self.tile().0 / 16) as usize)?;
         Ok(Box::new(OfWarpgroup {
             maps: Maps::new(gpu),
             gpu: gpu.clone(),
@@ -99,6 +99,7 @@ impl Family for Warpgroup {
             delivered: delivered.filter(|_| brings_delivered(shape) && shape.inputs <= most_inputs),
             counter,
             ticket: 0,
+            turns,
         }))
     }
 }
@@ -112,10 +113,38 @@ struct OfWarpgroup {
     /// The kernel of samples as delivered, where there is one and it is quicker.
     delivered: Option<&'static WarpgroupCorrelator>,
     maps: Maps,
-    /// Counter that blocks take units by, its value after the launches so far, and behind it the turns of tiles that
-    /// are cut.
+    /// Counter that blocks take units by, and its value after the launches so far.
     counter: Buffer,
     ticket: u32,
+    turns: Turns,
+}
+
+/// Launches that cut as many tiles as any before their words of turns are cleared again.
+const LAPS: u32 = 64;
+
+/// Words by which blocks take turns at tiles that are cut, each used by one launch until all are cleared.
+struct Turns {
+    words: Buffer,
+    /// Words that were used.
+    used: usize,
+}
+
+impl Turns {
+    fn new(gpu: &Arc<dyn Gpu>, words: usize) -> Result<Self> {
+        // Cleared before the first are taken.
+        Ok(Self { words: Buffer::new(gpu, 4 * words)?, used: words })
+    }
+
+    /// Address of `count` words that are zero when the launches before on the stream have ended.
+    fn take(&mut self, stream: Stream, count: usize) -> Result<u64> {
+        if self.used + count > self.words.bytes() / 4 {
+            self.words.clear(stream)?;
+            self.used = 0;
+        }
+        let first = self.used;
+        self.used += count;
+        Ok(self.words.address() + 4 * first as u64)
+    }
 }
 
 impl Launch for OfWarpgroup {
@@ -138,12 +167,15 @@ impl Launch for OfWarpgroup {
         let cut = Cut::of(tiles * channels, steps, multiprocessors);
         let units = cut.units(tiles * channels);
         let blocks = multiprocessors.min(units);
+        let words = (tiles * channels - cut.whole) * declared.tile.rows / 16;
+        let turns = self.turns.take(work.stream, words as usize)?;
         let parameters = CorrelateWarpgroup {
             rows: maps,
             columns: maps + 128,
             visibilities,
             row_sums,
             tickets: self.counter.address(),
+            turns,
             first_ticket: self.ticket,
             row_bytes,
             inputs,
