@@ -670,7 +670,7 @@ fn mark_5b_has_its_own_codes_and_times() {
     compare(&mut *recording, 9 * 20_000, &[12_345], sample, there);
 
     let none = Options::default();
-    assert!(refusal(&[mark5b(1, 0, false)], none).contains("expected --inputs"));
+    assert!(refusal(&[mark5b(1, 0, false)], none).contains("expected their number"));
     let three = Options { inputs: Some(3), ..none };
     assert!(refusal(&[mark5b(1, 0, false)], three).contains("3 inputs: expected a power of two"));
     let bits = Options { inputs: Some(2), bits: Some(4), ..none };

@@ -380,7 +380,7 @@ fn what_cannot_be_served_gets_a_sentence() {
     for (arguments, sentence) in [
         (
             format!("--listen {taken} --http 127.0.0.1:0"),
-            format!("--listen {taken}: cannot listen there: Address already in use"),
+            format!("address {taken}: cannot listen there: Address already in use"),
         ),
         (
             format!("--listen 127.0.0.1:0 --http {http}"),
@@ -641,7 +641,7 @@ fn multicast_that_is_not_to_be_had_gets_a_sentence() {
             }
         };
         let sentence = format!(
-            "--listen 239.255.71.50:7148: cannot join the multicast group on interface 0.0.0.0: {reason}"
+            "address 239.255.71.50:7148: cannot join the multicast group on interface 0.0.0.0: {reason}"
         );
         assert!(said.contains(&sentence), "{commands}: {said}");
         assert_eq!(said.lines().count(), 1, "{said}");

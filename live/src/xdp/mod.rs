@@ -139,11 +139,10 @@ impl Interface {
     /// Opens its queues for packets to `addresses`: not in this build.
     ///
     /// # Errors
-    /// [`Error::Invalid`](corrust_host::Error::Invalid) always.
+    /// [`Error::Setting`](corrust_host::Error::Setting) always.
     #[cfg(not(all(feature = "xdp", target_os = "linux")))]
     pub fn open(&self, _: Mode, _: &[SocketAddrV4], _: usize) -> Result<Vec<Socket>> {
-        Err(corrust_host::Error::invalid(format!(
-            "--xdp {self}: expected Linux, and a build with the feature xdp"
-        )))
+        let reason = format!("interface {self}: expected Linux, and a build with the feature xdp");
+        Err(corrust_host::Error::setting("xdp", None, reason))
     }
 }

@@ -55,9 +55,9 @@ impl PackedWords {
             let times = description.packed_times(words, per_word).map_err(at)?;
             if let Some(asked) = options.encoding.filter(|&asked| asked != Encoding::Ci4) {
                 let reason = format!(
-                    "--encoding {asked} of packed words: expected ci4, as which they are read"
+                    "encoding {asked} of packed words: expected ci4, as which they are read"
                 );
-                return Err(Error::file(path, reason));
+                return Err(Error::setting("encoding", Some(&path), reason));
             }
             if let Some(asked) = options.layout.filter(|&asked| asked != Layout::Cnt) {
                 let reason = format!(
