@@ -115,7 +115,7 @@ impl fmt::Display for Endpoints {
 /// the interface that has the address `interface`, or the one that routes lead to.
 ///
 /// # Errors
-/// [`Error::Invalid`] naming the address: it is in use or not this machine's, or the group cannot be joined.
+/// [`Error::Setting`] naming the address: it is in use or not this machine's, or the group cannot be joined.
 pub fn open(
     address: SocketAddrV4,
     interface: Option<Ipv4Addr>,

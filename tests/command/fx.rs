@@ -375,7 +375,10 @@ fn options_of_raw_voltages_belong_to_channelise() {
             powers.replace("scan.dada", "raw.npy"),
             "raw.npy: does not say its frequencies, start, sample time: expected --sky-frequency, --start, --rate, or",
         ),
-        (format!("{powers} --raw-bits 2"), "--raw-bits 2 of DADA: expected it only of Mark 5B"),
+        (
+            format!("{powers} --raw-bits 2"),
+            "bits 2 of DADA: expected it only of Mark 5B, which does not say (--raw-bits)",
+        ),
         ("filterbank spectra.npy -o p.fil --taps 4".to_owned(), "--channelise"),
         (format!("{powers} --layout cnt"), "--layout"),
         (powers.replace("p.fil", "none/p.fil"), "none"),

@@ -463,7 +463,7 @@ fn bad_recordings_get_one_sentence() {
     check(
         good.clone(),
         rate(100.0),
-        "rate of 100 Hz (--rate): expected a whole number of frames of 64",
+        "rate of 100 Hz (as given): expected a whole number of frames of 64",
     );
     check(good.clone(), rate(128.0), "frame 3 of a second: expected less than 2");
     check(good.clone(), rate(f64::NAN), "rate of NaN Hz");

@@ -124,7 +124,7 @@ impl Interface {
     /// each queue's packets. Packets are taken until the sockets are dropped.
     ///
     /// # Errors
-    /// [`Error::Invalid`](corrust_host::Error::Invalid) naming the interface: it or the queue does not exist, this process
+    /// [`Error::Setting`](corrust_host::Error::Setting) naming the interface: it or the queue does not exist, this process
     /// lacks the permission, another program is attached, or this build has no such sockets.
     #[cfg(all(feature = "xdp", target_os = "linux"))]
     pub fn open(
