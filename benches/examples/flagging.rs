@@ -106,7 +106,7 @@ impl Case {
         let (copy, sums) = (Buffer::new(&self.gpu, bytes)?, Buffer::new(&self.gpu, results)?);
         let stream = Stream::default();
         let samples =
-            Samples::new(resident.slice().part(0..bytes), encoding, layout, channels, inputs)?;
+            Samples::new(resident.slice().part(0..bytes), inputs, channels, encoding, layout)?;
         let mut best = [f64::MAX; 2];
         for _ in 0..self.rounds {
             let time = self.gpu.time(stream, &mut || {
@@ -167,7 +167,7 @@ impl Case {
         let bytes = self.shape.bytes(self.times);
         let mut locked = self.gpu.locked_bytes(bytes)?;
         noise(&self.shape, self.times, &mut locked);
-        let host = Samples::new(&locked[..], encoding, layout, channels, inputs)?;
+        let host = Samples::new(&locked[..], inputs, channels, encoding, layout)?;
         let flagged = self.check(&host)?;
         let cells = channels * inputs * self.times.div_ceil(BLOCK_TIMES);
         println!(
@@ -179,7 +179,7 @@ impl Case {
         resident.upload(Stream::default(), &locked)?;
         self.sums(&resident)?;
         let near =
-            Samples::new(resident.slice().part(0..bytes), encoding, layout, channels, inputs)?;
+            Samples::new(resident.slice().part(0..bytes), inputs, channels, encoding, layout)?;
         for (from, samples) in [("host", &host), ("GPU", &near)] {
             let mut stage =
                 Stage::new(&self.gpu, self.shape, self.judge()?, BLOCK_TIMES, self.times)?;
@@ -238,7 +238,7 @@ fn main() -> Outcome<()> {
     let device: Device = arguments.next().as_deref().unwrap_or("cuda").parse()?;
     let rounds = arguments.next().map_or(Ok(10), |text| text.parse())?;
     let mib: usize = arguments.next().map_or(Ok(64), |text| text.parse())?;
-    let gpu = device.open()?.ok_or("the CPU is no GPU: expected cuda or sim")?;
+    let gpu = device.open()?;
     println!("{}", gpu.facts().name);
     for (encoding, layout, inputs) in [
         (Encoding::Ci8, Layout::Tcn, 128),

@@ -219,7 +219,7 @@ impl Work for Counting {
                 let bytes = sensors * self.instants;
                 // SAFETY: the ring holds the counts as long as the plan.
                 let slice = unsafe { DeviceSlice::from_raw(ring.next(), bytes, Stream::default()) };
-                let counts = Samples::new(slice, Element::Count, Layout::Tcn, 1, sensors)?;
+                let counts = Samples::new(slice, sensors, 1, Element::Count, Layout::Tcn)?;
                 self.plan.accumulate(counts)
             }
             SampleMemory::Host(counts) => {

@@ -313,7 +313,7 @@ impl Beamforming {
         let bytes = self.times * shape.bytes_per_time();
         // SAFETY: the ring holds the voltages as long as the plan.
         let slice = unsafe { DeviceSlice::from_raw(address, bytes, Stream::default()) };
-        Samples::new(slice, Encoding::Ci4, Layout::Tcn, shape.streams(), shape.dishes)
+        Samples::new(slice, shape.dishes, shape.streams(), Encoding::Ci4, Layout::Tcn)
     }
 }
 

@@ -139,7 +139,7 @@ fn feed(
     // SAFETY: the room is as long.
     let made = unsafe { DeviceSlice::from_raw(room.address(), bytes, Stream::default()) };
     let Extents { channels, .. } = spectra.extents;
-    x.accumulate(Samples::new(made, Encoding::Ci8, Layout::Tcn, channels, f.shape().inputs)?)
+    x.accumulate(Samples::new(made, f.shape().inputs, channels, Encoding::Ci8, Layout::Tcn)?)
 }
 
 impl Work for Fx {

@@ -469,7 +469,7 @@ mod tests {
             // SAFETY: the buffer outlives the plan.
             let slice =
                 unsafe { DeviceSlice::from_raw(memory.address(), bytes, Stream::default()) };
-            plan.accumulate(Samples::new(slice, Encoding::Ci8, Layout::Cnt, 64, inputs)?)
+            plan.accumulate(Samples::new(slice, inputs, 64, Encoding::Ci8, Layout::Cnt)?)
         };
         model.predict(&mut run).unwrap()
     }

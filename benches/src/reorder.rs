@@ -115,7 +115,7 @@ fn placed(
     let bytes = channels * inputs * times * encoding.bytes();
     // SAFETY: places of rings and buffers live as long as their case's subjects.
     let slice = unsafe { DeviceSlice::from_raw(address, bytes, Stream::default()) };
-    Samples::new(slice, encoding, layout, channels, inputs)
+    Samples::new(slice, inputs, channels, encoding, layout)
 }
 
 struct CornerTurn {
@@ -434,7 +434,7 @@ impl Case for PlaneTurn {
             *value = if bits == 1 { filled } else { filled & 0xee | *value & 0x11 };
         });
         let extents = [channels, inputs, times];
-        let samples = Samples::new(&values[..], Encoding::Ci4, layout, channels, inputs)?;
+        let samples = Samples::new(&values[..], inputs, channels, Encoding::Ci4, layout)?;
         let expected: Rc<[u8]> = quantise::planes(&samples, bits)?.into();
         let source = Rc::new(Ring::new(gpu, &values)?);
         let target = Rc::new(Ring::empty(gpu, expected.len())?);
@@ -501,7 +501,7 @@ impl Case for Moments {
         let Self { encoding, layout, inputs, channels, times } = *self;
         let bytes = place.random_bytes(channels * inputs * times * encoding.bytes());
         let expected = place.expected(|| {
-            let samples = Samples::new(&bytes[..], encoding, layout, channels, inputs)?;
+            let samples = Samples::new(&bytes[..], inputs, channels, encoding, layout)?;
             let plan = Kurtosis::builder().encoding(encoding).block_times(BLOCK_TIMES);
             let sums = plan.device(Device::Cpu).build()?.sums(samples)?;
             let pairs = sums.values.exact_chunks((1, 1, 1, 3));

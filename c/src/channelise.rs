@@ -185,7 +185,7 @@ impl SamplesView {
             ));
         }
         if pitch == 0 && self.times == 0 {
-            return Ok(RawSamples::new(memory, raw, raw_layout, inputs)?);
+            return Ok(RawSamples::new(memory, inputs, raw, raw_layout)?);
         }
         if self.times == 0 {
             return invalid("samples.times: found 0 beside strides, expected how many there are");

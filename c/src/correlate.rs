@@ -169,7 +169,7 @@ impl Correlation {
             }
             // SAFETY: the caller's promise.
             let memory = unsafe { view.memory()? };
-            let blocks = TimeBlocks::new(memory, encoding, channels, inputs)?;
+            let blocks = TimeBlocks::new(memory, inputs, channels, encoding)?;
             if view.times != 0 && view.times != blocks.times() {
                 return invalid(format!(
                     "samples.times: found {}, expected {} of {} bytes, whole blocks of {} times",

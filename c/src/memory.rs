@@ -297,7 +297,7 @@ impl SamplesView {
         // SAFETY: the caller's promise.
         let memory = unsafe { self.memory()? };
         if self.is_dense() && self.times == 0 {
-            return Ok(Samples::new(memory, element, layout, channels, inputs)?);
+            return Ok(Samples::new(memory, inputs, channels, element, layout)?);
         }
         if self.times == 0 {
             return invalid("samples.times: found 0 beside strides, expected how many there are");

@@ -24,6 +24,17 @@ pub enum Error {
         /// The value found and the value expected.
         reason: String,
     },
+    /// A setting that is missing, has no effect, or suits neither the file nor the machine. Sentences name it in the
+    /// library's words; a program adds the name by which its users give it.
+    #[error("{}{reason}", path.as_ref().map(|path| format!("{}: ", path.display())).unwrap_or_default())]
+    Setting {
+        /// Name of the argument, or of the field of the options: `keep_going`, `rate`.
+        setting: &'static str,
+        /// The file that it is about, if it is about one.
+        path: Option<PathBuf>,
+        /// The value found and the value expected.
+        reason: String,
+    },
     /// The operating system refused to read or write a file.
     #[error("{}: cannot {action}: {source}", path.display())]
     Io {
@@ -69,6 +80,11 @@ impl Error {
     /// An [`Error::File`] about `path`.
     pub fn file(path: impl AsRef<Path>, reason: impl Into<String>) -> Self {
         Self::File { path: path.as_ref().to_owned(), reason: plain(reason.into()) }
+    }
+
+    /// An [`Error::Setting`] about `setting`, of the file `path` if there is one.
+    pub fn setting(setting: &'static str, path: Option<&Path>, reason: impl Into<String>) -> Self {
+        Self::Setting { setting, path: path.map(Path::to_owned), reason: plain(reason.into()) }
     }
 
     /// A closure for `map_err` that makes an [`Error::Io`] about `path`.

@@ -29,9 +29,12 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Every encoding that has a time of its own for each sample: all but [`B1`](Self::B1) and
-    /// [`B2`](Self::B2).
-    pub const ALL: [Self; 4] = [Self::Ci8, Self::Ci4, Self::Ci4Offset, Self::Cf16];
+    /// Every encoding.
+    pub const ALL: [Self; 6] =
+        [Self::Ci8, Self::Ci4, Self::Ci4Offset, Self::Cf16, Self::B1, Self::B2];
+
+    /// Encodings whose samples take whole bytes: all but [`B1`](Self::B1) and [`B2`](Self::B2).
+    pub const BYTE_ALIGNED: [Self; 4] = [Self::Ci8, Self::Ci4, Self::Ci4Offset, Self::Cf16];
 
     /// Bytes of one complex sample, or of a word.
     pub const fn bytes(self) -> usize {
@@ -104,8 +107,7 @@ impl FromStr for Encoding {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let mut all = Self::ALL.into_iter().chain([Self::B1, Self::B2]);
-        all.find(|encoding| encoding.name() == text).ok_or_else(|| {
+        Self::ALL.into_iter().find(|encoding| encoding.name() == text).ok_or_else(|| {
             Error::invalid(format!(
                 "unknown encoding {text:?}: expected ci8, ci4, ci4-offset, cf16, b1 or b2"
             ))

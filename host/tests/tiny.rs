@@ -45,7 +45,7 @@ fn correlators() {
                 kernels.push(kernel);
                 let bytes = noise(bytes);
                 let block = oracle::Block { inputs, channels, times, encoding, layout, bytes };
-                let samples = Samples::new(&block.bytes[..], encoding, layout, channels, inputs);
+                let samples = Samples::new(&block.bytes[..], inputs, channels, encoding, layout);
                 plan.accumulate(samples.unwrap().times(0..times)).unwrap();
                 let dump = plan.dump().unwrap();
                 let (found, expected) =
@@ -197,7 +197,7 @@ fn blocks_of_times() {
                     Some(buffer) => buffer.slice::<u8>().into(),
                     None => bytes.as_slice().into(),
                 };
-                let blocks = TimeBlocks::new(memory, encoding, channels, inputs).unwrap();
+                let blocks = TimeBlocks::new(memory, inputs, channels, encoding).unwrap();
                 plan.accumulate_blocks(&blocks, &[missing], gates).unwrap();
                 plan.wait().unwrap();
             }
@@ -227,7 +227,7 @@ fn blocks_of_times() {
 fn blocks_that_do_not_fit() {
     let refused = |result: corrust::Result<()>| result.unwrap_err().to_string();
     let bytes = [0_u8; 2 * 3 * 32];
-    let new = |encoding, channels, inputs| TimeBlocks::new(&bytes[..], encoding, channels, inputs);
+    let new = |encoding, channels, inputs| TimeBlocks::new(&bytes[..], inputs, channels, encoding);
     assert!(refused(new(Encoding::B1, 1, 1).map(drop)).contains("expected ci8"));
     assert!(refused(new(Encoding::Ci8, 1, 4).map(drop)).contains("a multiple of 128"));
     assert!(refused(new(Encoding::Ci8, 0, 4).map(drop)).contains("a multiple of 0"));

@@ -35,7 +35,7 @@
 //! let receiver = Receiver::start(vec![socket], window, 1 << 16, 1 << 20)?;
 //!
 //! let samples = [[[[1_i8, 2]; 2]; 4]; 32]; // [time][channel][input][re, im]
-//! let view = Samples::new(&samples[..], Encoding::Ci8, Layout::Tcn, 4, 2)?;
+//! let view = Samples::new(&samples[..], 2, 4, Encoding::Ci8, Layout::Tcn)?;
 //! Sender::new(vec![address], None, geometry.clone(), 4, 1024)?.send(&view, 0)?;
 //! while receiver.tally().packets < 8 {
 //!     std::thread::sleep(Duration::from_millis(1));

@@ -115,7 +115,7 @@ impl fmt::Display for Endpoints {
 /// the interface that has the address `interface`, or the one that routes lead to.
 ///
 /// # Errors
-/// [`Error::Invalid`] naming the address: it is in use or not this machine's, or the group cannot be joined.
+/// [`Error::Setting`] naming the address: it is in use or not this machine's, or the group cannot be joined.
 pub fn open(
     address: SocketAddrV4,
     interface: Option<Ipv4Addr>,
@@ -136,10 +136,10 @@ pub fn open_several(
     count: usize,
 ) -> Result<Vec<UdpSocket>> {
     if address.ip().is_multicast() && count > 1 {
-        return Err(Error::invalid(format!(
-            "--sockets {count}: each would get all packets of the multicast group {address}, expected 1 and several \
-             groups"
-        )));
+        let reason = format!(
+            "{count} sockets: each would get all packets of the multicast group {address}, expected 1 and several groups"
+        );
+        return Err(Error::setting("sockets", None, reason));
     }
     let mut sockets = Vec::with_capacity(count);
     let mut address = address;
@@ -162,7 +162,7 @@ fn open_one(
     shared: bool,
 ) -> Result<UdpSocket> {
     let fault = |action: &str, error: io::Error| {
-        Error::invalid(format!("--listen {address}: cannot {action}: {error}"))
+        Error::setting("listen", None, format!("address {address}: cannot {action}: {error}"))
     };
     let socket = socket2::Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))
         .map_err(|error| fault("open a socket", error))?;

@@ -363,7 +363,7 @@ def kurtosis(
     times, layout, device
         As of `Kurtosis`.
     encoding : {"ci8", "ci4", "ci4-offset"}, optional
-        By default ``ci8``; uint8 needs to be told.
+        By default what the type of ``x`` implies; uint8 needs to be told.
 
     Returns
     -------
@@ -378,9 +378,7 @@ def kurtosis(
     array([[ 256,  512, 1024],
            [  44,   88,  176]])
     """
-    if encoding is None and getattr(x, "dtype", None) == np.uint8:
-        raise TypeError('x of uint8: expected encoding="ci4" or "ci4-offset" beside it')
-    with Kurtosis(times, encoding or "ci8", layout, device) as plan:
+    with Kurtosis.of(x, times, encoding, layout, device) as plan:
         return plan.sums(x, missing)
 
 

@@ -696,6 +696,7 @@ def correlate(
     integrate: int | None = None,
     keep_partial: bool = False,
     array: Any = None,
+    gzip: int | None = None,
     counts: str | os.PathLike[str] | None = None,
     gates: Any = None,
     shifts: Any = None,
@@ -734,6 +735,8 @@ def correlate(
         Keep the last dump although it has fewer time samples than the others: ``Summary.times`` has them, too.
     array : path or dict
         Facts of the inputs, channels and times, for UVH5.
+    gzip : int, optional
+        Level of compression of UVH5, 1 to 9; by default none.
     counts : path, optional
         NumPy file for the number of valid time samples of each dump, uint64 ``[dump]``; ``[dump][baseline]`` with
         shifts or raw voltages.
@@ -812,6 +815,10 @@ def correlate(
         )
     if is_uvh5 and gates is not None:
         raise ValueError(f"{output}: is to be UVH5, which knows no gates: expected a name ending in .npy")
+    if gzip is not None and not 1 <= gzip <= 9:
+        raise ValueError(f"gzip of level {gzip}: expected 1 to 9")
+    if gzip is not None and not is_uvh5:
+        raise ValueError(f"{output}: is not compressed: expected a name that ends in .uvh5, because of gzip")
     files = [os.fspath(file) for file in (array, gates, shifts) if isinstance(file, (str, os.PathLike))]
     _check(names, output, counts, [*files, *beside])
     known = {} if array is None else _read_array(array)
@@ -896,7 +903,7 @@ def correlate(
                 tell()
             else:
                 unfinished.add(piece.dump, piece.channels, *sums)
-        _finish(unfinished, output, counts, job, found, integrate, known and _completed(known, found, job, rate))
+        _finish(unfinished, output, counts, job, found, integrate, known and _completed(known, found, job, rate), gzip)
     return Summary(
         dumps=dumps,
         times=all_times,
@@ -921,6 +928,7 @@ def _finish(
     found: _Found,
     integrate: int,
     array: Mapping[str, Any],
+    gzip: int | None,
 ) -> None:
     """Make the outputs of sums that are all there."""
     valid = unfinished.valid()
@@ -945,7 +953,7 @@ def _finish(
                 yield dump
 
         phased = "delays" in job.engine and "phase_center" in array
-        corrust.write_uvh5(output, dumps(), array, phased=phased)
+        corrust.write_uvh5(output, dumps(), array, phased=phased, gzip=gzip)
     unfinished.sweep()
 
 
@@ -1014,6 +1022,7 @@ def _arguments() -> argparse.ArgumentParser:
     add("-o", "--output", required=True, metavar="OUT.npy", help="NumPy file to write, or a UVH5 file (.uvh5)")
     add("--no-clobber", action="store_true", help="refuse to replace files that exist")
     add("--array", metavar="ARRAY.json", help="array file, for UVH5")
+    add("--gzip", type=int, metavar="LEVEL", help="compress UVH5: 1, quick, to 9, small [default: no compression]")
     add("--integrate", type=int, metavar="T", help="time samples in a dump [default: all]")
     add("--keep-partial", action="store_true", help="keep a last dump that has fewer time samples than the others")
     add("--counts", metavar="COUNTS.npy", help="file for the number of valid time samples of each dump")
@@ -1131,6 +1140,7 @@ def _run(arguments: argparse.Namespace) -> Summary:
                     "integrate",
                     "keep_partial",
                     "array",
+                    "gzip",
                     "counts",
                     "gates",
                     "shifts",

@@ -154,8 +154,8 @@ impl Autocorrelator {
     #[pyo3(signature = (path, device="auto", kernel="auto"))]
     fn load(py: Python<'_>, path: PathBuf, device: &str, kernel: &str) -> PyResult<Self> {
         let state = py.detach(|| State::load(&path)).map_err(Fault::from)?;
-        let Shape { sensors, scheme, .. } = state.shape();
-        Self::build(py, device, parse(kernel)?, scheme, Inner::builder(sensors).resume(state))
+        let scheme = state.shape().scheme;
+        Self::build(py, device, parse(kernel)?, scheme, Inner::resume(state))
     }
 
     /// Adds counts to the stream.

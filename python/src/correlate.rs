@@ -299,7 +299,7 @@ impl Correlator {
         let per_word = quantise::samples_per_word(bits).map_err(Fault::from)?;
         let times = times.unwrap_or(row * per_word);
         self.plan.with(py, |plan| {
-            let packed = Packed::new(&found, bits, channels, inputs, times)?;
+            let packed = Packed::new(&found, inputs, channels, times, bits)?;
             Ok(plan.accumulate_packed(&packed)?)
         })
     }

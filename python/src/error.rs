@@ -39,7 +39,10 @@ impl From<Fault> for PyErr {
 
 /// The exception for an error.
 pub fn exception(error: &Error) -> PyErr {
-    let sentence = error.to_string();
+    let sentence = match error {
+        Error::Setting { setting, .. } => format!("{error} ({setting}=)"),
+        _ => error.to_string(),
+    };
     match error {
         Error::Device(_) => PyRuntimeError::new_err(sentence),
         Error::OutOfMemory { .. } => PyMemoryError::new_err(sentence),

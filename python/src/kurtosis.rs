@@ -15,7 +15,7 @@ use crate::{
     fork::compute,
     plan::{Plan, closing_methods},
     stream::stream,
-    views::{View, missing as gaps},
+    views::{View, implied, missing as gaps},
 };
 
 /// Sums of the spectral kurtosis of blocks of times, planned for a device: valid samples, sum of ``|x|^2``, sum of ``|x|^4``.
@@ -59,16 +59,23 @@ impl Kurtosis {
         layout: &str,
         device: &str,
     ) -> PyResult<Self> {
-        let (encoding, layout) = (parse(encoding)?, parse(layout)?);
-        // A plan takes one GPU.
-        let gpus = device::open(py, device)?.into_iter().take(1).collect();
-        let builder = Inner::builder().encoding(encoding).block_times(times).device(Device::Cpu);
-        let plan = Plan::new(py, gpus, |gpus| builder.gpu(gpus.into_iter().next()).build())?;
-        let device = match plan.gpus().first() {
-            Some(gpu) => gpu.facts().name.clone(),
-            None => "cpu".to_owned(),
-        };
-        Ok(Self { plan, times, encoding, layout, device })
+        Self::build(py, times, parse(encoding)?, parse(layout)?, device)
+    }
+
+    /// A plan for the encoding of an array: what ``corrust.kurtosis`` begins with.
+    #[staticmethod]
+    #[pyo3(signature = (x, times=256, encoding=None, layout="tcn", device="auto"))]
+    fn of(
+        py: Python<'_>,
+        x: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = count)] times: usize,
+        encoding: Option<&str>,
+        layout: &str,
+        device: &str,
+    ) -> PyResult<Self> {
+        let array = Array::of("x", x, stream(None)?)?;
+        let encoding = encoding.map_or_else(|| implied(&array), parse)?;
+        Self::build(py, times, encoding, parse(layout)?, device)
     }
 
     /// Sums of blocks of samples from their first time on.
@@ -119,6 +126,26 @@ impl Kurtosis {
     fn __repr__(&self) -> String {
         let Self { times, encoding, device, .. } = self;
         format!("Kurtosis(times={times}, encoding=\"{encoding}\") on {device}")
+    }
+}
+
+impl Kurtosis {
+    fn build(
+        py: Python<'_>,
+        times: usize,
+        encoding: Encoding,
+        layout: Layout,
+        device: &str,
+    ) -> PyResult<Self> {
+        // A plan takes one GPU.
+        let gpus = device::open(py, device)?.into_iter().take(1).collect();
+        let builder = Inner::builder().encoding(encoding).block_times(times).device(Device::Cpu);
+        let plan = Plan::new(py, gpus, |gpus| builder.gpu(gpus.into_iter().next()).build())?;
+        let device = match plan.gpus().first() {
+            Some(gpu) => gpu.facts().name.clone(),
+            None => "cpu".to_owned(),
+        };
+        Ok(Self { plan, times, encoding, layout, device })
     }
 }
 

@@ -256,11 +256,12 @@ def test_an_f_engine_and_its_delays(
                 np.testing.assert_array_equal(np.load(tmp_path / mine), np.load(tmp_path / theirs))
     named: list[Any] = ["--array", array, "--integrate", 300]
     command(raw, "-o", tmp_path / "w.uvh5", *named, *said)
-    words = [raw, "-o", tmp_path / "v.uvh5", *named, *said, "--tasks", 9, "--device", "cpu"]
+    words = [raw, "-o", tmp_path / "v.uvh5", *named, *said, "--tasks", 9, "--gzip", 4, "--device", "cpu"]
     assert many.main(["correlate", *map(str, words)]) == 0
     one, other = (corrust.read_uvh5(tmp_path / name) for name in ("v.uvh5", "w.uvh5"))
     for field in ("visibilities", "times", "frequencies", "pairs", "polarisations"):
         np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
+    assert (tmp_path / "v.uvh5").stat().st_size < (tmp_path / "w.uvh5").stat().st_size
 
 
 def run(*words: object, **options: Any) -> subprocess.Popen[str]:
@@ -412,6 +413,8 @@ BAD: list[tuple[list[str], str]] = [
     (["x.npy", "-o", "v.npy", "--counts", "v.npy"], "v.npy: is to hold two outputs"),
     (["x.npy", "-o", "nowhere/v.npy"], "nowhere/v.npy: its folder is not there"),
     (["x.npy", "-o", "v.uvh5"], "v.uvh5: is to be UVH5: expected an array"),
+    (["x.npy", "--gzip", "4"], "v.npy: is not compressed: expected a name that ends in .uvh5"),
+    (["x.npy", "-o", "v.uvh5", "--array", "x.npy", "--gzip", "10"], "gzip of level 10: expected 1 to 9"),
     (["x.npy", "--array", "x.npy"], "an array: expected an output whose name ends in .uvh5"),
     (["x.npy", "--gates", "few.npy"], "7 gates from 0 to 0: expected 100"),
     (["x.npy", "--shifts", "few.npy"], "expected 3, one for each input"),

@@ -104,7 +104,7 @@ def test_mark5b_with_a_gap(tmp_path: Path, rng: np.random.Generator) -> None:
                 fraction = 0x0100 * number
                 file.write(struct.pack("<4I", 0xABADDEED, number, 0x82119801, fraction << 16))
                 file.write((frame << (2 * np.arange(4))).sum(axis=1).astype(np.uint8).tobytes())
-    with pytest.raises(ValueError, match="expected --inputs"):
+    with pytest.raises(ValueError, match=r"expected their number \(inputs=\)"):
         corrust.open(path)
     recording = corrust.open(path, inputs=4, near="2014-06-13")
     assert (recording.kind, recording.encoding, recording.shape) == ("raw", "vdif-2", (4, 15_000))

@@ -132,7 +132,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         detail(format_args!("done in {}", seconds(begun.elapsed().as_secs_f64())));
     }
     result.unwrap_or_else(|fault| {
-        error(fault);
+        error(options::given::named(fault));
         EXIT_BAD_INPUT
     })
 }

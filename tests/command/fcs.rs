@@ -351,7 +351,7 @@ fn what_cannot_be_done_is_said() {
     says("autocorrelate photons.ptu -o g.npy --pairs all", "--pairs of 1 sensor");
     says("autocorrelate photons.ptu -o g.npy --pycorrfit g.txt", "ends in .csv");
     says("autocorrelate photons.ptu photons.ptu -o g.npy", "a file beside photons of all channels");
-    says("autocorrelate photons.ptu -o g.npy --unit 1ns", "expected no --unit");
+    says("autocorrelate photons.ptu -o g.npy --unit 1ns", "expected none (--unit)");
     says(
         "autocorrelate photons.ptu -o g.npy --start 6ms",
         "expected one of 0 s to the end of its times",

@@ -375,7 +375,10 @@ fn options_of_raw_voltages_belong_to_channelise() {
             powers.replace("scan.dada", "raw.npy"),
             "raw.npy: does not say its frequencies, start, sample time: expected --sky-frequency, --start, --rate, or",
         ),
-        (format!("{powers} --raw-bits 2"), "--raw-bits 2 of DADA: expected it only of Mark 5B"),
+        (
+            format!("{powers} --raw-bits 2"),
+            "bits 2 of DADA: expected it only of Mark 5B, which does not say (--raw-bits)",
+        ),
         ("filterbank spectra.npy -o p.fil --taps 4".to_owned(), "--channelise"),
         (format!("{powers} --layout cnt"), "--layout"),
         (powers.replace("p.fil", "none/p.fil"), "none"),
@@ -428,7 +431,7 @@ fn rates_and_starts_that_contradict_each_other_are_said() {
     assert_eq!(said("scan.dada --array raw.json --rate 1MHz --start 2026-01-01"), [""; 0]);
     let found = said("scan.dada --array late.json --rate 2MHz --start 2026-01-01T00:00:09");
     let expected = [
-        "scan.dada: a rate of 2000000 Hz (--rate), where TSAMP says 1000000 Hz: the former counts",
+        "scan.dada: a rate of 2000000 Hz as given, where TSAMP says 1000000 Hz: the former counts",
         "scan.dada: starts at 2026-01-01T00:00:09Z (--start), where the array file has \
          2026-01-01T00:00:05Z: the former counts",
         "scan.dada: starts at 2026-01-01T00:00:09Z (--start), where the recording has \
@@ -460,7 +463,7 @@ fn rates_and_starts_that_contradict_each_other_are_said() {
     let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let said = found["contradiction"].as_str().unwrap();
     assert!(said.ends_with(
-        "a rate of 3000000 Hz (--rate), where TSAMP says 1000000 Hz: the former counts"
+        "a rate of 3000000 Hz as given, where TSAMP says 1000000 Hz: the former counts"
     ));
     assert!(String::from_utf8(output.stderr).unwrap().contains(said));
 }
@@ -482,5 +485,5 @@ fn frames_numbers_contradict_a_rate() {
     let text = done(folder, "info scan.vdif");
     assert!(text.contains("rate                 50.0 kHz"), "{text}");
     let text = done(folder, "info scan.vdif --rate 100kHz");
-    assert!(text.contains("100000 Hz (--rate), where frames' numbers show 50000 Hz"), "{text}");
+    assert!(text.contains("100000 Hz as given, where frames' numbers show 50000 Hz"), "{text}");
 }

@@ -241,11 +241,14 @@ fn info_refuses_what_is_no_recording_in_one_sentence() {
             "scan.vdif scan.raw",
             "scan.raw: GUPPI RAW after VDIF: the files of a recording share one",
         ),
-        ("short.vdif", "truncated: 41 bytes of the frame at byte 528, expected 48; --keep-going"),
+        (
+            "short.vdif",
+            "truncated: 41 bytes of the frame at byte 528, expected 48; what precedes this last frame can be read alone (--keep-going)",
+        ),
         ("zero.vdif", "zero.vdif"),
         ("long.dada", "HDR_SIZE 99999999999: expected 1 to 1048576"),
-        ("scan.m5b", "expected --inputs"),
-        ("scan.vdif --rate 641", "rate of 641 Hz (--rate): expected a whole number of frames"),
+        ("scan.m5b", "expected their number (--inputs)"),
+        ("scan.vdif --rate 641", "rate of 641 Hz (as given): expected a whole number of frames"),
     ] {
         for flag in ["", " --json", " --quick"] {
             let error = sentence(&corrust(folder, &format!("info {arguments}{flag}")));

@@ -160,16 +160,16 @@ fn options_that_do_not_apply_are_refused() {
     fs::write(folder.join("record.json"), "{}").unwrap();
     let before = fs::read_dir(folder).unwrap().count();
     for (arguments, expected) in [
-        ("info rec.npy --bits 0", "rec.npy: --bits 0 of NumPy: expected it only of Mark 5B"),
-        ("info rec.npy --inputs 4", "--inputs 4 of NumPy: expected it only of Mark 5B"),
+        ("info rec.npy --bits 0", "rec.npy: bits 0 of NumPy: expected it only of Mark 5B"),
+        ("info rec.npy --inputs 4", "inputs 4 of NumPy: expected it only of Mark 5B"),
         ("info scan.vdif --near 2026-01-01", "of VDIF: expected it only of Mark 5B"),
         (
             "info scan.vdif --encoding ci8",
             "expected channels, which corrust channelise makes of them",
         ),
-        ("info rec.npy --raw-layout tn", "--raw-layout tn of NumPy: expected it only of raw"),
-        ("info raw.npy --layout cnt", "--layout cnt of NumPy: expected it only of channels"),
-        ("correlate raw.npy --channelise 8 -o x.npy --bits 2", "--bits 2 of NumPy"),
+        ("info rec.npy --raw-layout tn", "raw layout tn of NumPy: expected it only of raw"),
+        ("info raw.npy --layout cnt", "layout cnt of NumPy: expected it only of channels"),
+        ("correlate raw.npy --channelise 8 -o x.npy --bits 2", "bits 2 of NumPy"),
         ("simulate --diffusion -o x.ptu --inputs 3", "--inputs"),
         ("simulate --diffusion -o x.ptu --times 3", "--times"),
         ("simulate --diffusion -o x.ptu --encoding i8", "--encoding"),

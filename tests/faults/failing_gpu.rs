@@ -173,7 +173,7 @@ fn streams_may_go_before_plans() {
             element: impl Into<Element>,
             rows: usize,
         ) -> Samples<'a> {
-            Samples::new(of.slice(), element, Layout::Tcn, rows, 5).unwrap()
+            Samples::new(of.slice(), 5, rows, element, Layout::Tcn).unwrap()
         }
         let correlated = |plan: &mut Correlator| {
             plan.accumulate(shaped(&given(), Encoding::Ci8, 3)).unwrap();
@@ -216,7 +216,7 @@ fn streams_may_go_before_plans() {
         for _ in 0..2 {
             let passing = given();
             let (encoding, layout) = (plan.shape().raw, plan.shape().raw_layout);
-            let raw = RawSamples::new(passing.slice(), encoding, layout, 2).unwrap();
+            let raw = RawSamples::new(passing.slice(), 2, encoding, layout).unwrap();
             assert!(plan.channelise(raw).unwrap() == whole.channelise(&samples[..]).unwrap());
         }
 

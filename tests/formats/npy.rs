@@ -108,7 +108,7 @@ proptest! {
     /// However a recording is cut into files and blocks, the same samples come out.
     #[test]
     fn recordings_are_read_in_any_cuts(
-        encoding in proptest::sample::select(Encoding::ALL.to_vec()),
+        encoding in proptest::sample::select(Encoding::BYTE_ALIGNED.to_vec()),
         layout in proptest::sample::select(Layout::ALL.to_vec()),
         inputs in 1_usize..6,
         channels in 1_usize..4,

@@ -120,7 +120,7 @@ fn facts(folder: &Path, single: &[Record]) {
 /// Each damaged file is refused in one sentence, and nothing is written.
 fn faults(folder: &Path) {
     for (line, expected) in [
-        ("spots.h5", "has photons of spots 0, 1, 2: expected --spot"),
+        ("spots.h5", "has photons of spots 0, 1, 2: expected the number of one"),
         ("spots.h5 --spot 3", "no photons of spot 3: there are of 0, 1, 2"),
         ("single.h5 --spot 1", "no photons of spot 1: there are of 0"),
         ("single.h5 single.h5", "a file beside photons of all channels"),

@@ -401,7 +401,7 @@ fn arrival_times_of_channels_are_counted() {
     assert!(
         error(Options { start: Some(f64::NAN), ..options.clone() }).contains("expected one of 0 s")
     );
-    assert!(error(Options::default()).contains("unknown unit: expected --unit"));
+    assert!(error(Options::default()).contains("unknown unit: expected seconds"));
     let gates = vec![Gate { start: 0.0, end: 1e-9 }];
     assert!(error(Options { gates, ..options.clone() }).contains("for a gate: expected a file of"));
     write_times(&paths[0], &[5]);
@@ -527,7 +527,7 @@ fn counts_of_every_type_are_read() {
     write_array(&path, &[0_u32, 65_535, 65_536]);
     says("count 65536 of sensor 0 at instant 2: expected whole numbers of 0 to 65535");
     write_array(&path, &[3_i64, 1 << 40]);
-    says("expected whole numbers of 0 to 65535, or --unit, as in --unit 1ns, for arrival times");
+    says("expected whole numbers of 0 to 65535, or the unit of arrival times");
     write_array(&path, &[3_i16, -1]);
     says("count -1 of sensor 0 at instant 1");
     write_array(&path, &[3.0_f32, 0.5]);

@@ -47,6 +47,6 @@ fn counts_are_those_that_detectors_write() {
     );
     let path = folder.path().join("absent.h5");
     let text = Stack::open(&path, "data").err().unwrap().to_string();
-    assert!(text.contains("no dataset \"data\": expected --dataset"), "{text}");
+    assert!(text.contains("no dataset \"data\": expected the name of one"), "{text}");
     assert!(text.contains(DATASET), "{text}");
 }

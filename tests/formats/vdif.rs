@@ -463,7 +463,7 @@ fn bad_recordings_get_one_sentence() {
     check(
         good.clone(),
         rate(100.0),
-        "rate of 100 Hz (--rate): expected a whole number of frames of 64",
+        "rate of 100 Hz (as given): expected a whole number of frames of 64",
     );
     check(good.clone(), rate(128.0), "frame 3 of a second: expected less than 2");
     check(good.clone(), rate(f64::NAN), "rate of NaN Hz");
@@ -670,7 +670,7 @@ fn mark_5b_has_its_own_codes_and_times() {
     compare(&mut *recording, 9 * 20_000, &[12_345], sample, there);
 
     let none = Options::default();
-    assert!(refusal(&[mark5b(1, 0, false)], none).contains("expected --inputs"));
+    assert!(refusal(&[mark5b(1, 0, false)], none).contains("expected their number"));
     let three = Options { inputs: Some(3), ..none };
     assert!(refusal(&[mark5b(1, 0, false)], three).contains("3 inputs: expected a power of two"));
     let bits = Options { inputs: Some(2), bits: Some(4), ..none };

@@ -216,7 +216,7 @@ fn send(case: &Case, service: &Service, slots: std::ops::Range<usize>) {
     for slot in slots {
         let size = heap_times * channels * inputs;
         let samples = &case.samples[slot * size..(slot + 1) * size];
-        let view = Samples::new(samples, Encoding::Ci8, Layout::Tcn, channels, inputs).unwrap();
+        let view = Samples::new(samples, inputs, channels, Encoding::Ci8, Layout::Tcn).unwrap();
         sender.send(&view, slot as u64).unwrap();
     }
 }
@@ -380,7 +380,7 @@ fn what_cannot_be_served_gets_a_sentence() {
     for (arguments, sentence) in [
         (
             format!("--listen {taken} --http 127.0.0.1:0"),
-            format!("--listen {taken}: cannot listen there: Address already in use"),
+            format!("address {taken}: cannot listen there: Address already in use"),
         ),
         (
             format!("--listen 127.0.0.1:0 --http {http}"),
@@ -596,7 +596,7 @@ fn multicast_groups_share_the_channels() {
     let service = Service::start(folder.path(), &arguments);
     let mut sender =
         Sender::new(groups.to_vec(), Some(interface), case.geometry.clone(), 4, 500).unwrap();
-    let view = Samples::new(&case.samples[..], Encoding::Ci8, Layout::Tcn, 10, 6).unwrap();
+    let view = Samples::new(&case.samples[..], 6, 10, Encoding::Ci8, Layout::Tcn).unwrap();
     sender.send(&view, 0).unwrap();
     service.wait("corrust_heaps_total{fate=\"placed\"}", 144.0);
     service.end();
@@ -641,7 +641,7 @@ fn multicast_that_is_not_to_be_had_gets_a_sentence() {
             }
         };
         let sentence = format!(
-            "--listen 239.255.71.50:7148: cannot join the multicast group on interface 0.0.0.0: {reason}"
+            "address 239.255.71.50:7148: cannot join the multicast group on interface 0.0.0.0: {reason}"
         );
         assert!(said.contains(&sentence), "{commands}: {said}");
         assert_eq!(said.lines().count(), 1, "{said}");

@@ -480,7 +480,7 @@ fn what_cannot_be_taken_gets_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let serve = "serve --listen 127.0.0.1:0 --http 127.0.0.1:0 --drain 10min --device cpu";
     for (options, sentence) in [
-        ("--xdp nothing", "--xdp nothing: cannot find the interface: No such device"),
+        ("--xdp nothing", "interface nothing: cannot find the interface: No such device"),
         ("--xdp an-interface-of-a-long-name", "cannot find the interface"),
         ("--xdp lo:", "expected an interface, and queues of it if not all are meant"),
         ("--xdp lo:3-1", "expected an interface, and queues of it if not all are meant"),
@@ -497,8 +497,8 @@ fn what_cannot_be_taken_gets_a_sentence() {
             interface.open(corrust::live::Mode::Native, &[], 1 << 20).unwrap()
         };
         for (options, sentence) in [
-            ("--xdp c0:2", "--xdp c0:2: the interface has no queue 2, expected 0 to 1"),
-            ("--xdp c0:0-4000000000", "the interface has no queue 4000000000, expected 0 to 1"),
+            ("--xdp c0:2", "interface c0:2 has no queue 2, expected 0 to 1"),
+            ("--xdp c0:0-4000000000", "has no queue 4000000000, expected 0 to 1"),
             ("--xdp c0:0", "expected no other program, and no other socket, at the interface"),
             ("--xdp lo --xdp-mode native", "cannot attach a program to the interface"),
         ] {

@@ -109,8 +109,7 @@ fn states_are_those_of_the_other_kernels() {
             let kernels = [Kernel::TensorCores, Kernel::BinGroups, Kernel::Auto, Kernel::Packets];
             let step = (stream.instants() / 9).next_multiple_of(2) * sensors + sensors;
             for (index, counts) in stream.counts.chunks(step).enumerate() {
-                let mut plan = Autocorrelator::builder(sensors)
-                    .resume(state)
+                let mut plan = Autocorrelator::resume(state)
                     .device(devices.clone())
                     .kernel(kernels[index % 4])
                     .build()
@@ -140,7 +139,7 @@ fn large_counts_and_counts_in_device_memory_are_exact() {
         let stream = random::<u8>(sensors, most, 255);
         let buffer = Buffer::new(&gpu, stream.counts.len()).unwrap();
         buffer.upload(Queue::default(), &stream.counts).unwrap();
-        let counts = Samples::new(buffer.slice(), Element::Count, Layout::Tcn, 1, sensors).unwrap();
+        let counts = Samples::new(buffer.slice(), sensors, 1, Element::Count, Layout::Tcn).unwrap();
         let mut plan = builder(sensors, lags).gpu(gpu.clone()).build().unwrap();
         plan.accumulate(counts).unwrap();
         let rows = all(sensors).len();
@@ -281,7 +280,7 @@ fn pairs_are_shared_and_others_go_elsewhere() {
 #[test]
 #[ignore = "a measurement: cargo test --release --test systems -- --ignored --nocapture autocorrelate_pairs::speed"]
 fn speed_of_many_lags() {
-    let Some(gpu) = Device::Cuda(0).open().ok().flatten() else {
+    let Some(gpu) = Device::Cuda(0).open().ok() else {
         println!("skipped: no GPU");
         return;
     };
@@ -291,7 +290,7 @@ fn speed_of_many_lags() {
         let stream = random::<u8>(sensors, instants, 255);
         let buffer = Buffer::new(&gpu, stream.counts.len()).unwrap();
         buffer.upload(Queue::default(), &stream.counts).unwrap();
-        let counts = Samples::new(buffer.slice(), Element::Count, Layout::Tcn, 1, sensors).unwrap();
+        let counts = Samples::new(buffer.slice(), sensors, 1, Element::Count, Layout::Tcn).unwrap();
         for kernel in [Kernel::TensorCores, Kernel::Packets] {
             let plan = Autocorrelator::builder(sensors).groups(1).lags(lags).gpu(gpu.clone());
             let mut plan = plan.kernel(kernel).build().unwrap();
@@ -318,7 +317,7 @@ fn speed_of_many_lags() {
 #[test]
 #[ignore = "a measurement: cargo test --release --test systems -- --ignored --nocapture autocorrelate_pairs::speed"]
 fn speed() {
-    let Some(gpu) = Device::Cuda(0).open().ok().flatten() else {
+    let Some(gpu) = Device::Cuda(0).open().ok() else {
         println!("skipped: no GPU");
         return;
     };
@@ -339,7 +338,7 @@ fn speed() {
                 let buffer = Buffer::new(&gpu, stream.counts.len()).unwrap();
                 buffer.upload(Queue::default(), &stream.counts).unwrap();
                 let counts =
-                    Samples::new(buffer.slice(), Element::Count, Layout::Tcn, 1, sensors).unwrap();
+                    Samples::new(buffer.slice(), sensors, 1, Element::Count, Layout::Tcn).unwrap();
                 let plan = Autocorrelator::builder(sensors).groups(1).lags(lags).pairs(&pairs);
                 let mut plan = plan.gpu(gpu.clone()).kernel(kernel).build().unwrap();
                 let mut once = || {

@@ -93,7 +93,7 @@ fn sums_are_exact_whenever_large_counts_come() {
                     let middle = at((most - last) / 2);
                     plan.accumulate(&rest[..middle]).unwrap();
                     let view =
-                        Samples::new(&rest[middle..], Element::Count, Layout::Tcn, 1, sensors);
+                        Samples::new(&rest[middle..], sensors, 1, Element::Count, Layout::Tcn);
                     plan.accumulate(view.unwrap()).unwrap();
                     judge(&stream, &autos(sensors), &mut plan);
                 }
@@ -141,7 +141,7 @@ fn pairs_and_saved_states_are_exact() {
             assert_eq!(loaded, state);
             assert_eq!(loaded.pairs(), pairs.map(|(a, b)| [a as u32, b as u32]));
             assert_eq!((loaded.shape(), loaded.is_wide()), (*plan.shape(), true));
-            let mut plan = on(Autocorrelator::builder(4).resume(loaded));
+            let mut plan = on(Autocorrelator::resume(loaded));
             plan.accumulate(rest).unwrap();
             judge(&stream, &pairs, &mut plan);
         }
@@ -160,7 +160,7 @@ fn bytes_in_device_memory_go_on() {
         let rest: Vec<u8> = stream.counts[3 * 200..].iter().map(|&count| count as u8).collect();
         let buffer = Buffer::new(&gpu, rest.len()).unwrap();
         buffer.upload(Default::default(), &rest).unwrap();
-        let view = Samples::new(buffer.slice(), Element::Count, Layout::Tcn, 1, 3).unwrap();
+        let view = Samples::new(buffer.slice(), 3, 1, Element::Count, Layout::Tcn).unwrap();
         plan.accumulate(view).unwrap();
         judge(&stream, &autos(3), &mut plan);
         // The host puts the sums of bytes together.

@@ -415,7 +415,7 @@ fn views(backend: Backend) {
             let plain = Buffer::new(gpu, case.voltages.len()).unwrap();
             plain.upload(Stream::default(), &case.voltages).unwrap();
             let plain =
-                Samples::new(plain.slice(), Encoding::Ci4, Layout::Tcn, streams, dishes).unwrap();
+                Samples::new(plain.slice(), dishes, streams, Encoding::Ci4, Layout::Tcn).unwrap();
             let stream = gpu.create_stream().unwrap();
             for voltages in [samples, on_device, plain] {
                 let mut room = Buffer::new(gpu, beams * streams * times).unwrap();

@@ -106,7 +106,7 @@ fn planes(encoding: Encoding) -> usize {
 /// A view of a whole block.
 fn view(block: &Block) -> Samples<'_> {
     let Block { inputs, channels, times, encoding, .. } = *block;
-    let samples = Samples::new(&block.bytes[..], encoding, Layout::Cnt, channels, inputs);
+    let samples = Samples::new(&block.bytes[..], inputs, channels, encoding, Layout::Cnt);
     samples.unwrap().times(0..times)
 }
 
@@ -321,7 +321,7 @@ fn device_memory(backend: Backend) {
     let numbers: Vec<u8> = (0..block.times).map(|time| u8::from(time >= WORD / 2)).collect();
     let buffer = Buffer::new(&gpu, block.bytes.len()).unwrap();
     buffer.upload(Stream::default(), &block.bytes).unwrap();
-    let samples = Samples::new(buffer.slice(), block.encoding, Layout::Cnt, 2, 70).unwrap();
+    let samples = Samples::new(buffer.slice(), 70, 2, block.encoding, Layout::Cnt).unwrap();
     plan.accumulate_gated(samples.times(0..block.times), &numbers).unwrap();
     let values = 2 * baselines(70);
     let mut room = Buffer::new(&gpu, 3 * values * 16).unwrap();
@@ -443,7 +443,7 @@ fn what_cannot_be_is_refused_in_a_sentence() {
     let text = plan.accumulate(&[0_u8; 96]).unwrap_err().to_string();
     assert!(text.contains("96 bytes of samples: expected a multiple of 64"), "{text}");
     let words = [0_u8; 128];
-    let samples = Samples::new(&words[..], Encoding::B1, Layout::Cnt, 1, 2).unwrap();
+    let samples = Samples::new(&words[..], 2, 1, Encoding::B1, Layout::Cnt).unwrap();
     assert_eq!(samples.extents().times, 256);
     let text = plan.accumulate_gated(samples, &[0; 2]).unwrap_err().to_string();
     assert!(text.contains("2 gate numbers: expected 256"), "{text}");

@@ -126,7 +126,7 @@ impl Backend {
     /// Encodings that the kernel takes.
     fn encodings(&self) -> impl Iterator<Item = Encoding> + use<> {
         let kernel = self.place.kernel;
-        Encoding::ALL.into_iter().filter(move |&encoding| kernel.takes(encoding))
+        Encoding::BYTE_ALIGNED.into_iter().filter(move |&encoding| kernel.takes(encoding))
     }
 
     /// Most inputs of samples of a format that the kernel is tested with.
@@ -458,7 +458,7 @@ fn selections(backend: Backend) {
 /// A view of a whole block.
 fn view(block: &Block) -> Samples<'_> {
     let Block { inputs, channels, encoding, layout, .. } = *block;
-    Samples::new(&block.bytes[..], encoding, layout, channels, inputs).unwrap()
+    Samples::new(&block.bytes[..], inputs, channels, encoding, layout).unwrap()
 }
 
 /// Samples in any order and with anything between them, in host and in device memory, whole and cut out
@@ -551,7 +551,7 @@ fn device_memory(backend: Backend) {
         let mut plan = backend.plan(&random((Encoding::Cf16, Layout::Tcn), 1, 1, 1));
         // SAFETY: the address is refused before it is used.
         let slice = unsafe { DeviceSlice::from_raw(0x1002, 4, Stream::default()) };
-        let samples = Samples::new(slice, Encoding::Cf16, Layout::Tcn, 1, 1).unwrap();
+        let samples = Samples::new(slice, 1, 1, Encoding::Cf16, Layout::Tcn).unwrap();
         let refused = plan.accumulate(samples);
         assert!(refused.unwrap_err().to_string().contains("0x1002: expected a multiple of 4"));
     }
@@ -571,7 +571,7 @@ fn device_memory(backend: Backend) {
                 buffer.upload(stream, &part_block.bytes).unwrap();
                 kept.push(buffer);
                 let slice = kept[part].slice().on(stream);
-                let samples = Samples::new(slice, format.0, format.1, 2, inputs).unwrap();
+                let samples = Samples::new(slice, inputs, 2, format.0, format.1).unwrap();
                 plan.accumulate_gated(samples, &numbers[cut[0]..cut[1]]).unwrap();
             }
             if !on_device {
@@ -778,7 +778,7 @@ fn packed_words(name: &'static str) {
                 return;
             }
             let mut plan = place.builder(&shape).build().unwrap();
-            let packed = Packed::new(&words, bits, channels, inputs, times).unwrap();
+            let packed = Packed::new(&words, inputs, channels, times, bits).unwrap();
             let what =
                 format!("{name}, {bits} bits, {inputs} inputs, {channels} channels, {times} times");
             for _ in 0..2 {
@@ -799,17 +799,17 @@ fn packed_words(name: &'static str) {
                 "{what}"
             );
             let view =
-                Samples::new(&samples[..], Encoding::Ci4, Layout::Cnt, channels, inputs).unwrap();
+                Samples::new(&samples[..], inputs, channels, Encoding::Ci4, Layout::Cnt).unwrap();
             let again = pack_rows(&view, bits).unwrap();
-            let again = Packed::new(&again, bits, channels, inputs, times).unwrap();
+            let again = Packed::new(&again, inputs, channels, times, bits).unwrap();
             assert_eq!(again.unpack().unwrap(), samples, "{what}");
         }
     }
-    let refused = Packed::new(&[0; 3], 3, 1, 1, 5).unwrap_err().to_string();
+    let refused = Packed::new(&[0; 3], 1, 1, 5, 3).unwrap_err().to_string();
     assert!(refused.contains("3 words of 3-bit samples: expected 2"), "{refused}");
-    assert!(Packed::new(&[0; 2], 5, 1, 1, 5).unwrap_err().to_string().contains("5 bits"));
+    assert!(Packed::new(&[0; 2], 1, 1, 5, 5).unwrap_err().to_string().contains("5 bits"));
     let samples = [0x70_u8];
-    let view = Samples::new(&samples[..], Encoding::Ci4, Layout::Cnt, 1, 1).unwrap();
+    let view = Samples::new(&samples[..], 1, 1, Encoding::Ci4, Layout::Cnt).unwrap();
     assert!(pack_rows(&view, 3).unwrap_err().to_string().contains("a part of 7"));
 }
 
@@ -835,7 +835,7 @@ fn words_of_3_bits_take_fewer_bytes_and_instructions() {
     let (inputs, channels, times) = (64, 1, 960);
     let mut rng = StdRng::seed_from_u64(3);
     let words: Vec<u32> = (0..inputs * times / 5).map(|_| rng.random()).collect();
-    let packed = Packed::new(&words, 3, channels, inputs, times).unwrap();
+    let packed = Packed::new(&words, inputs, channels, times, 3).unwrap();
     let samples = packed.unpack().unwrap();
     let counts = [true, false].map(|in_words| {
         let gpu = Arc::new(SimGpu::new());

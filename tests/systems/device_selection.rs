@@ -83,7 +83,7 @@ fn judge(device: Device) {
                     buffer.upload(stream, &part.bytes).unwrap();
                     Memory::Device(buffer.slice().on(stream))
                 };
-                let samples = Samples::new(bytes, encoding, layout, channels, inputs).unwrap();
+                let samples = Samples::new(bytes, inputs, channels, encoding, layout).unwrap();
                 match gates {
                     1 => plan.accumulate(samples).unwrap(),
                     _ => plan.accumulate_gated(samples, chosen).unwrap(),
@@ -119,7 +119,7 @@ fn judge(device: Device) {
     let mut plan = Correlator::builder(1, 1).gpu(gpu).gates(2).build().unwrap();
     // SAFETY: nothing is read.
     let three = unsafe { DeviceSlice::from_raw(0, 6, Stream::default()) };
-    let samples = Samples::new(three, Encoding::Ci8, Layout::Tcn, 1, 1).unwrap();
+    let samples = Samples::new(three, 1, 1, Encoding::Ci8, Layout::Tcn).unwrap();
     let refused = plan.accumulate(samples);
     assert!(refused.unwrap_err().to_string().contains("no gate numbers"));
     let refused = plan.accumulate_gated(samples.times(0..2), &[0, 2]);

@@ -4,7 +4,7 @@
 use std::{f64::consts::TAU, fs, ops::Range, path::Path, sync::Arc};
 
 use corrust::{
-    Channeliser, Correlator, Device, Encoding, Layout, Result,
+    Channeliser, Correlator, Device, Devices, Encoding, Layout, Result,
     channelise::{Builder, SpectrumEncoding},
     correlate::{Dump, baseline},
     delays::Polynomials,
@@ -107,7 +107,7 @@ fn fx(
     times: usize,
     integrate: u64,
 ) -> Vec<Integration> {
-    let gpus = device.open().unwrap();
+    let gpus = Devices::from(device).open().unwrap();
     let shape = builder.shape().unwrap();
     let SpectrumEncoding::Voltage(encoding) = shape.encoding else { panic!("cf32") };
     let correlator = Correlator::builder(INPUTS, CHANNELS)

@@ -127,7 +127,7 @@ fn builder(input: &Input, half: bool) -> Builder {
 fn powers(input: &Input, plan: &mut GridBeamformer, layout: Layout, cuts: &[usize]) -> Vec<f32> {
     let Case { rows, columns, channels, polarisations, times, block_times, .. } = input.case;
     let (streams, dishes) = (channels * polarisations, input.case.places.len());
-    let of = |bytes, layout| Samples::new(bytes, input.encoding, layout, streams, dishes).unwrap();
+    let of = |bytes, layout| Samples::new(bytes, dishes, streams, input.encoding, layout).unwrap();
     let all = of(&input.bytes[..], Layout::Tcn);
     let turned = all.gather(Layout::Cnt).unwrap();
     let all = if layout == Layout::Tcn { all } else { of(&turned[..], Layout::Cnt) };

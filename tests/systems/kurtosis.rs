@@ -2,7 +2,7 @@
 //! become zero where they lie.
 
 use corrust::{
-    Device, Encoding, Layout, Samples,
+    Device, Devices, Encoding, Layout, Samples,
     device::{Buffer, Stream},
     kurtosis::{Judge, Kurtosis, Stage},
     samples::{Missing, Shape},
@@ -82,7 +82,7 @@ impl Case {
     }
 
     fn view<'a>(&self, bytes: &'a [u8], layout: Layout) -> Samples<'a> {
-        Samples::new(bytes, self.encoding, layout, self.channels, self.inputs).unwrap()
+        Samples::new(bytes, self.inputs, self.channels, self.encoding, layout).unwrap()
     }
 }
 
@@ -96,7 +96,7 @@ fn judge_sums(
 ) {
     let plan = Kurtosis::builder().encoding(encoding).block_times(block_times).device(device);
     let Some(mut plan) = device::there(&device.to_string(), plan.build()) else { return };
-    let gpu = device.open().unwrap();
+    let gpu = Devices::from(device).open().unwrap().pop();
     for case in cases {
         let Case { channels, inputs, times, .. } = *case;
         for gaps in [&[], gaps] {
@@ -120,7 +120,7 @@ fn judge_sums(
                 let buffer = Buffer::new(gpu, zeroed.len()).unwrap();
                 buffer.upload(Stream::default(), &zeroed).unwrap();
                 let on_device =
-                    Samples::new(buffer.slice(), encoding, layout, channels, inputs).unwrap();
+                    Samples::new(buffer.slice(), inputs, channels, encoding, layout).unwrap();
                 let found = plan.sums(on_device.missing_zeroed(gaps)).unwrap();
                 assert!(found.values.as_slice() == Some(&expected[..]), "{what}: on the device");
             }

@@ -87,11 +87,11 @@ proptest! {
         let mut plan = builder(&block).gates(gates).build().unwrap();
         let Block { inputs, channels, times, encoding, layout, .. } = block;
         let bytes = vec![0_u8; (inputs + 1) * channels * times * encoding.bytes()];
-        let other = Samples::new(&bytes[..], encoding, layout, channels, inputs + 1).unwrap();
+        let other = Samples::new(&bytes[..], inputs + 1, channels, encoding, layout).unwrap();
         let error = plan.accumulate_gated(other, &vec![0; times]).unwrap_err();
         let found = format!("{channels} channels and {} inputs", inputs + 1);
         message(error, &[&found, &format!("expected {channels} and {inputs}")]);
-        let other = Samples::new(&[0_u8; 0][..], Encoding::Cf16, layout, channels, inputs).unwrap();
+        let other = Samples::new(&[0_u8; 0][..], inputs, channels, Encoding::Cf16, layout).unwrap();
         let error = plan.accumulate_gated(other, &[]).unwrap_err();
         message(error, &["samples of cf16", &format!("expected {encoding}")]);
         if numbers != block.times {

@@ -137,7 +137,7 @@ fn the_cpu_makes_them() {
             for layout in Layout::ALL {
                 let bytes = values.dense(encoding, layout);
                 let samples =
-                    Samples::new(&bytes[..], encoding, layout, values.channels, values.inputs);
+                    Samples::new(&bytes[..], values.inputs, values.channels, encoding, layout);
                 let found = quantise::planes(&samples.unwrap(), values.bits).unwrap();
                 assert!(found == expected, "{}, {encoding} {layout}", values.what());
             }
@@ -156,12 +156,12 @@ fn gpu_makes_them(device: Device) {
                 let what = format!("{device}: {}, {encoding} {layout}", values.what());
                 let bytes = values.dense(encoding, layout);
                 let Values { channels, inputs, bits, .. } = values;
-                let samples = Samples::new(&bytes[..], encoding, layout, channels, inputs).unwrap();
+                let samples = Samples::new(&bytes[..], inputs, channels, encoding, layout).unwrap();
                 let found = quantise::planes_on(&gpu, &samples, bits).unwrap();
                 assert!(found == expected, "{what}");
                 let source = uploaded(&gpu, &bytes);
                 let samples =
-                    Samples::new(source.slice(), encoding, layout, channels, inputs).unwrap();
+                    Samples::new(source.slice(), inputs, channels, encoding, layout).unwrap();
                 let words = uploaded(&gpu, &vec![0xa5; expected.len()]);
                 let way = ToPlanes { samples, bits, words: words.address() };
                 for kernel in way.kernels() {
@@ -245,7 +245,7 @@ fn cuda_takes_views() {
 #[test]
 fn what_cannot_be_is_refused_in_a_sentence() {
     let bytes = [0x00_u8, 0xff, 0x1f, 0xe0];
-    let samples = Samples::new(&bytes[..], Encoding::Ci4, Layout::Tcn, 1, 2).unwrap();
+    let samples = Samples::new(&bytes[..], 2, 1, Encoding::Ci4, Layout::Tcn).unwrap();
     let refused =
         |samples: &Samples<'_>, bits| quantise::planes(samples, bits).unwrap_err().to_string();
     let text = refused(&samples, 1);
@@ -261,7 +261,7 @@ fn what_cannot_be_is_refused_in_a_sentence() {
     let missing = [Missing::times(1..2)];
     let text = refused(&samples.missing(&missing), 2);
     assert!(text.contains("expected all, as bits have no zero"), "{text}");
-    let samples = Samples::new(&bytes[..], Encoding::Ci8, Layout::Tcn, 1, 2).unwrap();
+    let samples = Samples::new(&bytes[..], 2, 1, Encoding::Ci8, Layout::Tcn).unwrap();
     let text = refused(&samples, 2);
     assert!(text.contains("planes of ci8 samples: expected ci4"), "{text}");
 }

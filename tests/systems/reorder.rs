@@ -65,7 +65,7 @@ impl Held {
         let slice = self.buffer.slice::<u8>().part(self.offset..self.bytes.len());
         let Extents { channels, inputs, .. } = self.extents;
         match self.layout {
-            Layout::Tcn => Samples::new(slice, self.encoding, self.layout, channels, inputs),
+            Layout::Tcn => Samples::new(slice, inputs, channels, self.encoding, self.layout),
             Layout::Cnt => {
                 let (channel, input) = (inputs * self.row, self.row);
                 let strides = Strides { channel, input, time: self.encoding.bytes() };

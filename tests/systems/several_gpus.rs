@@ -50,7 +50,7 @@ fn device_memory_that_does_not_fit_is_refused() {
     let buffer = Buffer::new(&other, 4 * 16).unwrap();
     buffer.upload(Stream::default(), &[1_u8; 64]).unwrap();
     let mut plan = Correlator::builder(1, 2).device(devices("sim,sim")).build().unwrap();
-    let samples = Samples::new(buffer.slice(), Encoding::Ci8, Layout::Tcn, 2, 1).unwrap();
+    let samples = Samples::new(buffer.slice(), 1, 2, Encoding::Ci8, Layout::Tcn).unwrap();
     let error = plan.accumulate(samples).unwrap_err().to_string();
     assert!(error.contains("of another GPU"), "{error}");
 

@@ -59,7 +59,7 @@ fn samples(simulation: &Simulation, folder: &Path) -> (Vec<Source>, Vec<Complex<
 
 #[test]
 fn visibilities_show_the_sources() {
-    for encoding in Encoding::ALL {
+    for encoding in Encoding::BYTE_ALIGNED {
         let simulation = simulation(encoding, Layout::Tcn);
         let Shape { inputs, channels, .. } = simulation.shape;
         let folder = tempfile::tempdir().unwrap();

@@ -91,7 +91,7 @@ fn feed(
         })
         .collect();
     let of = |bytes, layout| {
-        Samples::new(bytes, encoding(case.raw), layout, case.channels, case.inputs).unwrap()
+        Samples::new(bytes, case.inputs, case.channels, encoding(case.raw), layout).unwrap()
     };
     let samples = of(&case.bytes[..], Layout::Tcn).times(first..end);
     let spectra = if layout == Layout::Tcn {
@@ -278,7 +278,7 @@ fn shapes(on: Device) {
             let gain = |_| Complex::new(rng.random_range(-2.0..2.0), rng.random_range(-2.0..2.0));
             plan = plan.gains(&(0..channels * factor).map(gain).collect::<Vec<_>>());
         }
-        let whole = Samples::new(&bytes[..], inner, Layout::Tcn, channels, inputs).unwrap();
+        let whole = Samples::new(&bytes[..], inputs, channels, inner, Layout::Tcn).unwrap();
         let whole = whole.missing(&gaps);
         let expected =
             plan.clone().device(Device::Cpu).build().unwrap().upchannelise(whole).unwrap();
@@ -302,7 +302,7 @@ fn shapes(on: Device) {
         let mut room = Buffer::new(&gpu, expected.bytes.len()).unwrap();
         let mut counts = Buffer::new(&gpu, 8 * inputs).unwrap();
         counts.clear(Stream::default()).unwrap();
-        let on_device = Samples::new(buffer.slice(), inner, Layout::Tcn, channels, inputs);
+        let on_device = Samples::new(buffer.slice(), inputs, channels, inner, Layout::Tcn);
         let on_device = on_device.unwrap().missing(&gaps);
         let spectrum = expected.bytes.len() / spectra;
         let mut made = 0;
@@ -474,7 +474,7 @@ fn impossible_plans_are_refused() {
         assert!(error.to_string().contains(found), "{error}");
     }
     let mut plan = of(2, 3, 4).build().unwrap();
-    let gpu = Device::Sim.open().unwrap().unwrap();
+    let gpu = Device::Sim.open().unwrap();
     let mut room = Buffer::new(&gpu, 48).unwrap();
     let refused = plan.upchannelise_device(&[0_u8; 48], room.slice_mut()).unwrap_err();
     assert!(refused.to_string().contains("in host memory, not in a GPU's"), "{refused}");
@@ -486,7 +486,7 @@ fn impossible_plans_are_refused() {
     );
     let error = plan.upchannelise(&[0_u8; 13]).unwrap_err().to_string();
     assert!(error.contains("13 bytes of samples: expected a multiple of 12"), "{error}");
-    let other = Samples::new(&[0_u8; 6][..], Encoding::Ci4, Layout::Tcn, 3, 2).unwrap();
+    let other = Samples::new(&[0_u8; 6][..], 2, 3, Encoding::Ci4, Layout::Tcn).unwrap();
     assert!(plan.upchannelise(other).unwrap_err().to_string().contains("expected ci8"));
     assert_eq!(plan.upchannelise(&[0_u8; 0]).unwrap().times(), 0);
 }

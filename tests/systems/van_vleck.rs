@@ -70,7 +70,7 @@ fn noise_of_known_coefficients() {
     for (bits, encoding) in [(1, Encoding::B1), (2, Encoding::B2)] {
         let quantiser = Quantiser::optimal(bits).unwrap();
         let values = [&second, &first].map(|voltages| quantiser.samples(voltages, 1.0)).concat();
-        let values = Samples::new(&values[..], Encoding::Ci4, Layout::Cnt, 1, 2).unwrap();
+        let values = Samples::new(&values[..], 2, 1, Encoding::Ci4, Layout::Cnt).unwrap();
         let planes = quantise::planes(&values, bits).unwrap();
         let mut plan = Correlator::builder(2, 1)
             .encoding(encoding)
@@ -265,7 +265,7 @@ fn planes_hold_the_bits_of_values() {
             values.iter().map(|[re, im]| (re << 4) as u8 | (im & 15) as u8).collect();
         for layout in Layout::ALL {
             let samples =
-                Samples::new(&bytes[..], Encoding::Ci4, layout, channels, inputs).unwrap();
+                Samples::new(&bytes[..], inputs, channels, Encoding::Ci4, layout).unwrap();
             let words = quantise::planes(&samples, bits).unwrap();
             assert_eq!(words.len(), channels * inputs * bits as usize * 2 * 32);
             for row in 0..channels * inputs {
@@ -294,11 +294,11 @@ fn planes_hold_the_bits_of_values() {
         let mut wrong = bytes.clone();
         wrong[7] = (half as u8) << 4;
         let samples =
-            Samples::new(&wrong[..], Encoding::Ci4, Layout::Cnt, channels, inputs).unwrap();
+            Samples::new(&wrong[..], inputs, channels, Encoding::Ci4, Layout::Cnt).unwrap();
         let text = quantise::planes(&samples, bits).unwrap_err().to_string();
         assert!(text.contains(&format!("a part of {half}: expected {bits} bit")), "{text}");
     }
-    let samples = Samples::new(&[0_u8; 4][..], Encoding::Ci4, Layout::Cnt, 1, 1).unwrap();
+    let samples = Samples::new(&[0_u8; 4][..], 1, 1, Encoding::Ci4, Layout::Cnt).unwrap();
     let text = quantise::planes(&samples, 3).unwrap_err().to_string();
     assert!(text.contains("planes of 3 bits: expected 1 or 2"), "{text}");
 }

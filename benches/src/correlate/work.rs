@@ -87,7 +87,7 @@ impl Correlating {
                 let bytes = self.times / encoding.times() * shape.bytes_per_time();
                 // SAFETY: the ring holds the samples as long as the plan.
                 let slice = unsafe { DeviceSlice::from_raw(ring.next(), bytes, Stream::default()) };
-                let samples = Samples::new(slice, encoding, layout, channels, shape.inputs)?;
+                let samples = Samples::new(slice, shape.inputs, channels, encoding, layout)?;
                 self.plan.accumulate(samples)
             }
             SampleMemory::Host(samples) => {

@@ -80,44 +80,19 @@ impl Builder {
         self
     }
 
-    /// Continues the stream that [`Autocorrelator::state`] remembered, on any device: groups, lags, scheme
-    /// and pairs are the state's.
-    ///
-    /// ```
-    /// use corrust_host::{Autocorrelator, Device};
-    ///
-    /// let mut plan = Autocorrelator::builder(1).device(Device::Cpu).build()?;
-    /// plan.accumulate(&[1_u8, 2])?;
-    /// let mut plan = Autocorrelator::builder(1).resume(plan.state()?).device(Device::Sim).build()?;
-    /// plan.accumulate(&[3_u8])?;
-    /// assert_eq!(plan.snapshot()?.products[[0, 1]], 2 * 1 + 3 * 2);
-    /// # Ok::<(), corrust_host::Error>(())
-    /// ```
-    pub fn resume(mut self, state: State) -> Self {
-        self.state = Some(state);
-        self
-    }
-
     place_setters!("compute", "rows");
 
     /// Builds the plan.
     ///
     /// # Errors
     /// [`Error::Invalid`] for numbers of sensors, groups or lags that cannot be computed with, a
-    /// pair of sensors that do not exist, a state of another number of sensors, or a kernel that does not
+    /// pair of sensors that do not exist, or a kernel that does not
     /// compute this shape; [`Error::Device`] when the device is not there.
     pub fn build(self) -> Result<Autocorrelator> {
-        let Self { shape, pairs, state, place } = self;
-        if let Some(state) = state {
-            if state.shape().sensors != shape.sensors {
-                return Err(Error::invalid(format!(
-                    "a state of {} sensors: expected {}",
-                    state.shape().sensors,
-                    shape.sensors
-                )));
-            }
-            return Autocorrelator::at(state, &place);
-        }
+        let Self { shape, pairs, place, .. } = match self.state {
+            Some(state) => return Autocorrelator::at(state, &self.place),
+            None => self,
+        };
         shape.check()?;
         // Counts of two bytes are two sensors' of one.
         let most = u32::MAX / 2;
@@ -211,6 +186,23 @@ impl Autocorrelator {
         }
     }
 
+    /// Starts a plan that continues the stream that [`state`](Self::state) remembered, on any device: sensors,
+    /// groups, lags, scheme and pairs are the state's, whatever the builder is told.
+    ///
+    /// ```
+    /// use corrust_host::{Autocorrelator, Device};
+    ///
+    /// let mut plan = Autocorrelator::builder(1).device(Device::Cpu).build()?;
+    /// plan.accumulate(&[1_u8, 2])?;
+    /// let mut plan = Autocorrelator::resume(plan.state()?).device(Device::Sim).build()?;
+    /// plan.accumulate(&[3_u8])?;
+    /// assert_eq!(plan.snapshot()?.products[[0, 1]], 2 * 1 + 3 * 2);
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
+    pub fn resume(state: State) -> Builder {
+        Builder { state: Some(state), ..Self::builder(0) }
+    }
+
     /// Continues a stream somewhere.
     fn at(mut state: State, place: &PlanDevices<Kernel>) -> Result<Self> {
         let (shape, bytes, wide, instants) =
@@ -282,7 +274,7 @@ impl Autocorrelator {
     /// // [sensor][instant], the last instant of the second sensor lost.
     /// let counts = [[1_u8, 2, 3], [4, 5, 6]];
     /// let missing = [Missing::times(2..3).of_inputs(1..2)];
-    /// let counts = Samples::new(counts.as_flattened(), Element::Count, Layout::Cnt, 1, 2)?;
+    /// let counts = Samples::new(counts.as_flattened(), 2, 1, Element::Count, Layout::Cnt)?;
     /// let mut plan = Autocorrelator::builder(2).device(Device::Cpu).build()?;
     /// plan.accumulate(counts.missing(&missing))?;
     /// let sums = plan.snapshot()?;
@@ -559,7 +551,7 @@ impl Autocorrelator {
     /// ```
     /// use corrust_host::{Autocorrelator, Device, device::{Buffer, Stream}};
     ///
-    /// let gpu = Device::Sim.open()?.expect("the simulator is a GPU");
+    /// let gpu = Device::Sim.open()?;
     /// let mut plan = Autocorrelator::builder(1).groups(1).lags(2).gpu(gpu.clone()).build()?;
     /// plan.accumulate(&[1_u8, 2, 3])?;
     /// let mut room = Buffer::new(&gpu, 2 * 8)?;
@@ -583,7 +575,7 @@ impl Autocorrelator {
         self.backend.snapshot_device(&room.into())
     }
 
-    /// Returns the state of the stream so far, to be [resumed](Builder::resume) later; the stream goes on.
+    /// Returns the state of the stream so far, to be [resumed](Self::resume) later; the stream goes on.
     ///
     /// # Errors
     /// The device's own.

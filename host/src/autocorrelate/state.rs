@@ -187,7 +187,7 @@ impl State {
     /// let mut plan = Autocorrelator::builder(1).device(Device::Cpu).build()?;
     /// plan.accumulate(&[1_u8, 2])?;
     /// let wide = plan.state()?.widened();
-    /// let mut plan = Autocorrelator::builder(1).resume(wide).device(Device::Cpu).build()?;
+    /// let mut plan = Autocorrelator::resume(wide).device(Device::Cpu).build()?;
     /// plan.accumulate(&[1000_u16])?;
     /// assert_eq!(plan.snapshot()?.products[[0, 1]], 2 * 1 + 1000 * 2);
     /// # Ok::<(), corrust_host::Error>(())

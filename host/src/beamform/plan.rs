@@ -290,7 +290,7 @@ impl Beamformer {
     /// beamformer.set_weights(&[[1_i8, 0]; 2])?;
     /// let voltages = [0x12_u8, 0x01, 0x10, 0x70];
     /// let missing = [Missing::times(1..2).of_inputs(1..2)];
-    /// let voltages = Samples::new(&voltages[..], Encoding::Ci4, Layout::Tcn, 1, 2)?;
+    /// let voltages = Samples::new(&voltages[..], 2, 1, Encoding::Ci4, Layout::Tcn)?;
     /// let beams = beamformer.beamform(voltages.missing(&missing))?;
     /// assert_eq!(beams.samples.as_slice().unwrap(), [0x13, 0x10]);
     /// # Ok::<(), corrust_host::Error>(())
@@ -336,7 +336,7 @@ impl Beamformer {
     /// ```
     /// use corrust_host::{Beamformer, Device, device::{Buffer, Stream}};
     ///
-    /// let gpu = Device::Sim.open()?.expect("the simulator is a GPU");
+    /// let gpu = Device::Sim.open()?;
     /// let mut beamformer = Beamformer::builder(3, 1).gpu(gpu.clone()).build()?;
     /// beamformer.set_weights(&[[1_i8, 0]; 3])?;
     /// let mut room = Buffer::new(&gpu, 2)?;

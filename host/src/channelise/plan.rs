@@ -591,7 +591,7 @@ impl Channeliser {
     fn block<'a>(&self, feed: Feed<'a, RawSamples<'a>>) -> Result<RawSamples<'a>> {
         let Shape { inputs, raw, raw_layout, .. } = self.shape;
         match feed {
-            Feed::Bytes(bytes, _) => RawSamples::new(Memory::Host(bytes), raw, raw_layout, inputs),
+            Feed::Bytes(bytes, _) => RawSamples::new(Memory::Host(bytes), inputs, raw, raw_layout),
             Feed::Samples(samples) => {
                 if samples.encoding() != raw {
                     return Err(Error::invalid(format!(

@@ -70,6 +70,6 @@ pub(super) fn accumulate_unpacked(
 ) -> Result<()> {
     let Extents { channels, inputs, .. } = packed.extents();
     let samples = packed.unpack()?;
-    let samples = Samples::new(&samples[..], Encoding::Ci4, Layout::Cnt, channels, inputs)?;
+    let samples = Samples::new(&samples[..], inputs, channels, Encoding::Ci4, Layout::Cnt)?;
     backend.accumulate(&samples, None)
 }

@@ -231,7 +231,7 @@ impl Correlator {
     /// let mut correlator = Correlator::builder(1, 1).device(Device::Cpu).build()?;
     /// let bytes: [[i8; 2]; 4] = [[1, 0], [2, 0], [3, 0], [4, 0]];
     /// let missing = [Missing::times(2..3)];
-    /// let samples = Samples::new(&bytes[..], Encoding::Ci8, Layout::Tcn, 1, 1)?;
+    /// let samples = Samples::new(&bytes[..], 1, 1, Encoding::Ci8, Layout::Tcn)?;
     /// correlator.accumulate(samples.missing(&missing))?;
     /// let dump = correlator.dump()?;
     /// assert_eq!(dump.visibilities.integer().unwrap()[[0, 0]].re, 1 + 4 + 16);
@@ -258,7 +258,7 @@ impl Correlator {
     /// let words = [0o5555555555_u32, 0o4444444444, 0o5555555555, 0o4444444444, 0o1111111111, 0o4444444444, 0o1111111111, 0o4444444444];
     /// let plan = Correlator::builder(2, 1).encoding(Encoding::Ci4).device(Device::Sim).kernel(Kernel::PackedComplex3);
     /// let mut plan = plan.build()?;
-    /// plan.accumulate_packed(&Packed::new(&words, 3, 1, 2, 20)?)?;
+    /// plan.accumulate_packed(&Packed::new(&words, 2, 1, 20, 3)?)?;
     /// let dump = plan.dump()?;
     /// assert_eq!(dump.visibilities.integer().unwrap()[[0, 1]].re, 20 * -3); // 1 and -3
     /// # Ok::<(), corrust_host::Error>(())
@@ -320,7 +320,7 @@ impl Correlator {
         gates: Option<&[u8]>,
     ) -> Result<()> {
         let Shape { channels, inputs, encoding, layout } = self.shape;
-        blocks.check(encoding, channels, inputs)?;
+        blocks.check(inputs, channels, encoding)?;
         if layout != Layout::Cnt {
             return Err(Error::invalid(format!(
                 "blocks of times for a plan of {layout}: expected cnt, into which they are brought"
@@ -348,7 +348,7 @@ impl Correlator {
                     };
                     let rows = ordering.order(&part, words.extents().times);
                     let result = rows.and_then(|rows| {
-                        let samples = Samples::new(rows, encoding, layout, channels, inputs)?;
+                        let samples = Samples::new(rows, inputs, channels, encoding, layout)?;
                         self.add(samples.missing(&missing).into(), gates)
                     });
                     ordering.used(slice.stream())?;
@@ -357,7 +357,7 @@ impl Correlator {
                 }
                 _ => {
                     let rows = part.gather(layout)?;
-                    let samples = Samples::new(&rows[..], encoding, layout, channels, inputs)?;
+                    let samples = Samples::new(&rows[..], inputs, channels, encoding, layout)?;
                     self.add(samples.missing(&missing).into(), gates)?;
                 }
             }
@@ -477,7 +477,7 @@ impl Correlator {
     /// use corrust_host::{Correlator, Device, device::{Buffer, Stream}};
     /// use num_complex::Complex;
     ///
-    /// let gpu = Device::Sim.open()?.expect("the simulator is a GPU");
+    /// let gpu = Device::Sim.open()?;
     /// let mut correlator = Correlator::builder(2, 1).gpu(gpu.clone()).build()?;
     /// correlator.accumulate(&[[[1_i8, 2], [3, 4]]])?;
     ///

@@ -32,37 +32,38 @@ pub enum Device {
 }
 
 impl Device {
-    /// Opens the GPU that this names: none for the CPU, and for [`Device::Auto`] where there is no
-    /// GPU that runs the kernels.
+    /// Opens the GPU that this names; of [`Device::Auto`], the first that runs the kernels. Where the CPU may
+    /// compute, [`Devices::open`] opens no GPU for it.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device named is not there.
-    pub fn open(self) -> Result<Option<Arc<dyn Gpu>>> {
-        match self {
-            Self::Cpu => Ok(None),
-            Self::Auto => {
-                let gpus = 0..cuda::count().unwrap_or(0);
-                Ok(gpus.into_iter().find_map(|ordinal| cuda::open(ordinal).ok()))
-            }
-            Self::Cuda(ordinal) => cuda::open(ordinal).map(Some),
-            Self::Sim => sim::open(0).map(Some),
-        }
+    /// [`Error::Device`] for the CPU, or when the device named is not there.
+    pub fn open(self) -> Result<Arc<dyn Gpu>> {
+        self.find(cuda::open, || sim::open(0))
     }
 
     /// [`Self::open`], apart from what else is open, with other kernels in place of those of the same
     /// name: to compare builds. (Without this, `CORRUST_PTX` names them: [`PTX_VARIABLE`](super::ptx::PTX_VARIABLE).)
     ///
     /// # Errors
-    /// [`Error::Device`] when the device named is not there.
-    pub fn open_with(self, kernels: &Kernels) -> Result<Option<Arc<dyn Gpu>>> {
+    /// As of [`Self::open`].
+    pub fn open_with(self, kernels: &Kernels) -> Result<Arc<dyn Gpu>> {
+        self.find(|ordinal| cuda::open_with(ordinal, kernels), || sim::open_with(kernels))
+    }
+
+    /// The GPU that this names, opened by `cuda` or `sim`.
+    fn find(
+        self,
+        cuda: impl Fn(u32) -> Result<Arc<dyn Gpu>>,
+        sim: impl FnOnce() -> Result<Arc<dyn Gpu>>,
+    ) -> Result<Arc<dyn Gpu>> {
         match self {
-            Self::Cpu => Ok(None),
-            Self::Auto => {
-                let gpus = 0..cuda::count().unwrap_or(0);
-                Ok(gpus.into_iter().find_map(|ordinal| cuda::open_with(ordinal, kernels).ok()))
-            }
-            Self::Cuda(ordinal) => cuda::open_with(ordinal, kernels).map(Some),
-            Self::Sim => sim::open_with(kernels).map(Some),
+            Self::Cpu => Err(Error::Device("cpu: expected a GPU, cuda or sim".to_owned())),
+            // Without an able GPU, the first gives the reason.
+            Self::Auto => (0..cuda::count()?)
+                .find_map(|ordinal| cuda(ordinal).ok())
+                .map_or_else(|| cuda(0), Ok),
+            Self::Cuda(ordinal) => cuda(ordinal),
+            Self::Sim => sim(),
         }
     }
 }
@@ -176,13 +177,18 @@ impl Devices {
         }
     }
 
-    /// Opens the GPUs: none where the CPU is to compute.
+    /// Opens the GPUs: none where the CPU is to compute, which [`Device::Auto`] leaves to it where no GPU runs the
+    /// kernels.
     ///
     /// # Errors
     /// [`Error::Device`] when a named device does not exist, or `cuda:all` finds none.
     pub fn open(&self) -> Result<Vec<Arc<dyn Gpu>>> {
         match &self.0 {
-            Choice::List(list) if list.len() == 1 => Ok(list[0].open()?.into_iter().collect()),
+            Choice::List(list) if list.len() == 1 => match list[0] {
+                Device::Cpu => Ok(Vec::new()),
+                Device::Auto => Ok(Device::Auto.open().into_iter().collect()),
+                device => Ok(vec![device.open()?]),
+            },
             Choice::List(list) => list
                 .iter()
                 .enumerate()

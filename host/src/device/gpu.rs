@@ -87,7 +87,7 @@ pub struct TensorMap {
 /// ```
 /// use corrust_host::{Beamformer, Device};
 ///
-/// let gpu = Device::Sim.open()?.expect("the simulator is a GPU");
+/// let gpu = Device::Sim.open()?;
 /// let mut voltages = gpu.locked_bytes(3 * 2)?;
 /// voltages.copy_from_slice(&[0x12, 0x01, 0x10, 0x70, 0x70, 0x70]);
 ///

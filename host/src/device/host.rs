@@ -18,7 +18,7 @@ use crate::{
 /// use corrust_host::{Device, device::HostBytes};
 ///
 /// let gpu = Device::Sim.open()?;
-/// let mut bytes = HostBytes::locked_for(gpu.as_ref());
+/// let mut bytes = HostBytes::locked_for(Some(&gpu));
 /// bytes.resize(3)?;
 /// bytes.copy_from_slice(&[1, 2, 3]);
 /// assert_eq!(bytes, HostBytes::from(vec![1, 2, 3]));

@@ -119,13 +119,13 @@ fn identity(gpu: &Arc<dyn Gpu>) -> usize {
 /// ```
 /// use corrust_host::{Correlator, Device, Encoding, Layout, device::{Buffer, Stream}, samples::Samples};
 ///
-/// let gpu = Device::Sim.open()?.expect("the simulator is a GPU");
+/// let gpu = Device::Sim.open()?;
 /// let buffer = Buffer::new(&gpu, 3 * 2)?;
 /// buffer.upload(Stream::default(), &[1_i8, 2, 3, 4, 5, 6])?;
 ///
 /// // One input, one channel, three times.
 /// let mut correlator = Correlator::builder(1, 1).gpu(gpu).build()?;
-/// let samples = Samples::new(buffer.slice(), Encoding::Ci8, Layout::Tcn, 1, 1)?;
+/// let samples = Samples::new(buffer.slice(), 1, 1, Encoding::Ci8, Layout::Tcn)?;
 /// correlator.accumulate(samples)?;
 /// assert_eq!(correlator.dump()?.visibilities.integer().unwrap()[[0, 0]].re, 91);
 /// # Ok::<(), corrust_host::Error>(())

@@ -10,7 +10,10 @@ use super::{
     sums::{Sums, counted},
 };
 use crate::{
-    device::{choice::Device, gpu::Gpu},
+    device::{
+        choice::{Device, Devices},
+        gpu::Gpu,
+    },
     error::{Error, Result},
     layout::Layout,
     sample::Encoding,
@@ -74,7 +77,7 @@ impl Builder {
         }
         let gpu = match gpu {
             Some(gpu) => Some(gpu),
-            None => device.open()?,
+            None => Devices::from(device).open()?.pop(),
         };
         Ok(Kurtosis { encoding, block_times, gpu: gpu.map(OnGpu::new) })
     }
@@ -87,7 +90,7 @@ impl Builder {
 ///
 /// let mut kurtosis = Kurtosis::builder().block_times(16).device(Device::Cpu).build()?;
 /// let samples = [[3_i8, -4]; 20]; // [time][channel][input][re, im]: one channel, one input
-/// let samples = Samples::new(&samples[..], Encoding::Ci8, Layout::Tcn, 1, 1)?;
+/// let samples = Samples::new(&samples[..], 1, 1, Encoding::Ci8, Layout::Tcn)?;
 /// let sums = kurtosis.sums(samples)?;
 /// assert_eq!(sums.values.as_slice(), Some(&[16, 16 * 25, 16 * 625, 4, 4 * 25, 4 * 625][..]));
 /// # Ok::<(), corrust_host::Error>(())
@@ -237,7 +240,7 @@ mod tests {
         let build = |times| Kurtosis::builder().device(Device::Cpu).block_times(times).build();
         assert!(build(15).is_err() && build(65537).is_err() && build(65536).is_ok());
         assert!(Kurtosis::builder().encoding(Encoding::B1).build().is_err());
-        let samples = Samples::new(&[0_u8; 4][..], Encoding::Ci4, Layout::Tcn, 1, 1).unwrap();
+        let samples = Samples::new(&[0_u8; 4][..], 1, 1, Encoding::Ci4, Layout::Tcn).unwrap();
         let refused = build(16).unwrap().sums(samples).unwrap_err();
         assert!(refused.to_string().contains("expected ci8"), "{refused}");
     }

@@ -33,7 +33,7 @@ use crate::{
 ///     samples::{Samples, Shape},
 /// };
 ///
-/// let gpu = Device::Sim.open()?.expect("the simulator is a GPU");
+/// let gpu = Device::Sim.open()?;
 /// let shape = Shape { inputs: 1, channels: 1, encoding: Encoding::Ci8, layout: Layout::Tcn };
 /// let judge = Judge::new(Encoding::Ci8, 0.001)?;
 /// let mut stage = Stage::new(&gpu, shape, judge, 16, 32)?;
@@ -41,7 +41,7 @@ use crate::{
 /// // A carrier for 20 times, silence for 12.
 /// let samples = [[[30_i8, 40]; 20].concat(), vec![0; 24]].concat();
 /// stage.begin()?;
-/// stage.put(&Samples::new(&samples[..], Encoding::Ci8, Layout::Tcn, 1, 1)?)?;
+/// stage.put(&Samples::new(&samples[..], 1, 1, Encoding::Ci8, Layout::Tcn)?)?;
 /// stage.close();
 /// let (sums, flagged) = stage.judge()?;
 /// assert_eq!(sums.values.as_slice(), Some(&[16, 16 * 2500, 16 * 6250000, 16, 4 * 2500, 4 * 6250000][..]));

@@ -24,13 +24,13 @@ use crate::{
 ///
 /// // Two inputs, one channel, three times of 3-bit values: 1 + i and 3 - 4i.
 /// let samples = [0x11_u8, 0x11, 0x11, 0x3c, 0x3c, 0x3c];
-/// let samples = Samples::new(&samples[..], Encoding::Ci4, Layout::Cnt, 1, 2)?;
+/// let samples = Samples::new(&samples[..], 2, 1, Encoding::Ci4, Layout::Cnt)?;
 /// let words = pack_rows(&samples, 3)?;
 /// assert_eq!(words[..2], [0o555, 0o555]);
 ///
 /// let plan = Correlator::builder(2, 1).encoding(Encoding::Ci4).device(Device::Cpu);
 /// let mut plan = plan.build()?;
-/// plan.accumulate_packed(&Packed::new(&words, 3, 1, 2, 3)?)?;
+/// plan.accumulate_packed(&Packed::new(&words, 2, 1, 3, 3)?)?;
 /// let dump = plan.dump()?;
 /// let v = dump.visibilities.integer().expect("ci4 gives integers")[[0, baseline(1, 0)]];
 /// assert_eq!((v.re, v.im), (3 * (3 - 4), 3 * (-4 - 3)));
@@ -50,10 +50,10 @@ impl<'a> Packed<'a> {
     /// [`Error::Invalid`] for a number of bits other than 1 to 4, or more or fewer words than they take.
     pub fn new(
         words: &'a [u32],
-        bits: u32,
-        channels: usize,
         inputs: usize,
+        channels: usize,
         times: usize,
+        bits: u32,
     ) -> Result<Self> {
         let row = 2 * times.div_ceil(samples_per_word(bits)?);
         let expected = channels.checked_mul(inputs).and_then(|rows| rows.checked_mul(row));

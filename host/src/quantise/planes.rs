@@ -63,12 +63,12 @@ fn bytes_of(extents: Extents, encoding: Encoding) -> usize {
 ///
 /// // Two inputs, one channel, three times, [channel][input][time], quantised to one bit.
 /// let samples = [0x00_u8, 0xff, 0x0f, 0x0f, 0xff, 0x00]; // `ci4`: values 0 and -1 stand for levels 1 and -1
-/// let samples = Samples::new(&samples[..], Encoding::Ci4, Layout::Cnt, 1, 2)?;
+/// let samples = Samples::new(&samples[..], 2, 1, Encoding::Ci4, Layout::Cnt)?;
 /// let words = quantise::planes(&samples, 1)?;
 ///
 /// let plan = Correlator::builder(2, 1).encoding(Encoding::B1).layout(Layout::Cnt).device(Device::Cpu);
 /// let mut plan = plan.build()?;
-/// let words = Samples::new(&words[..], Encoding::B1, Layout::Cnt, 1, 2)?;
+/// let words = Samples::new(&words[..], 2, 1, Encoding::B1, Layout::Cnt)?;
 /// plan.accumulate(words.times(0..3))?; // three times of the 128 that the words have room for
 /// let dump = plan.dump()?;
 /// let v = dump.visibilities.integer().expect("bits give integers")[[0, baseline(1, 0)]];
@@ -163,7 +163,7 @@ pub fn planes_on(gpu: &Arc<dyn Gpu>, samples: &Samples<'_>, bits: u32) -> Result
     source.upload(Stream::default(), &bytes)?;
     let target = Buffer::new(gpu, words.len())?;
     let Extents { channels, inputs, .. } = extents;
-    let delivered = Samples::new(source.slice(), of, layout, channels, inputs)?;
+    let delivered = Samples::new(source.slice(), inputs, channels, of, layout)?;
     // SAFETY: the words have room, and both buffers live until they were downloaded.
     unsafe { planes_device(gpu, Stream::default(), &delivered, bits, target.address())? };
     target.download(Stream::default(), &mut words)?;

@@ -270,9 +270,9 @@ impl<'a> RawSamples<'a> {
     /// encoding is not one of the layout.
     pub fn new(
         memory: impl Into<Memory<'a>>,
+        inputs: usize,
         encoding: RawEncoding,
         layout: RawLayout,
-        inputs: usize,
     ) -> Result<Self> {
         let memory = memory.into();
         let bytes = memory_bytes(&memory);
@@ -480,8 +480,8 @@ mod tests {
     #[test]
     fn views_lead_to_the_samples() {
         let bytes: Vec<u8> = (0..=255).collect();
-        let nt = RawSamples::new(&bytes[..], RawEncoding::I8, RawLayout::Nt, 4).unwrap();
-        let tn = RawSamples::new(&bytes[..], RawEncoding::I8, RawLayout::Tn, 4).unwrap();
+        let nt = RawSamples::new(&bytes[..], 4, RawEncoding::I8, RawLayout::Nt).unwrap();
+        let tn = RawSamples::new(&bytes[..], 4, RawEncoding::I8, RawLayout::Tn).unwrap();
         assert_eq!((nt.len(), nt.pitch(), tn.len(), tn.pitch()), (64, 64, 64, 4));
         let missing = [Missing::times(10..20).of_inputs(1..3)];
         for (samples, place) in [(nt, [64, 1]), (tn, [1, 4])] {
@@ -494,7 +494,7 @@ mod tests {
             );
         }
         let bits = RawEncoding::Vdif { bits: 4, complex: true };
-        let samples = RawSamples::new(&bytes[..], bits, RawLayout::Tn, 2).unwrap().times(100..128);
+        let samples = RawSamples::new(&bytes[..], 2, bits, RawLayout::Tn).unwrap().times(100..128);
         assert_eq!(samples.get(1, 0), Complex::new(1.0, 4.0));
     }
 
@@ -503,7 +503,7 @@ mod tests {
         let bytes = [0_u8; 24];
         let two = RawEncoding::Vdif { bits: 2, complex: false };
         let say = |result: Result<RawSamples<'_>>| result.unwrap_err().to_string();
-        let new = |encoding, layout, inputs| RawSamples::new(&bytes[..], encoding, layout, inputs);
+        let new = |encoding, layout, inputs| RawSamples::new(&bytes[..], inputs, encoding, layout);
         assert!(say(new(RawEncoding::I16, RawLayout::Nt, 5)).contains("multiple of 10"));
         assert!(say(new(RawEncoding::I16, RawLayout::Nt, 0)).contains("multiple of 0"));
         assert!(say(new(two, RawLayout::Tn, 2)).contains("expected nt"));

@@ -21,7 +21,7 @@ use crate::{
 ///
 /// // One channel, two blocks, two inputs.
 /// let samples = [[[[[1_i8, 0]; 16], [[0, 2]; 16]]; 2]; 1];
-/// let blocks = TimeBlocks::new(samples.as_slice(), Encoding::Ci8, 1, 2)?;
+/// let blocks = TimeBlocks::new(samples.as_slice(), 2, 1, Encoding::Ci8)?;
 /// let plan = Correlator::builder(2, 1).layout(Layout::Cnt).device(Device::Cpu);
 /// let mut plan = plan.build()?;
 /// plan.accumulate_blocks(&blocks, &[], None)?;
@@ -48,9 +48,9 @@ impl<'a> TimeBlocks<'a> {
     /// of blocks.
     pub fn new(
         memory: impl Into<Memory<'a>>,
-        encoding: Encoding,
-        channels: usize,
         inputs: usize,
+        channels: usize,
+        encoding: Encoding,
     ) -> Result<Self> {
         let memory = memory.into();
         if encoding.is_bits() {
@@ -112,7 +112,7 @@ impl<'a> TimeBlocks<'a> {
     ///
     /// # Errors
     /// [`Error::Invalid`].
-    pub(crate) fn check(&self, encoding: Encoding, channels: usize, inputs: usize) -> Result<()> {
+    pub(crate) fn check(&self, inputs: usize, channels: usize, encoding: Encoding) -> Result<()> {
         let Extents { channels: c, inputs: n, .. } = self.words.extents();
         if self.encoding != encoding {
             return Err(Error::invalid(format!(

@@ -50,10 +50,10 @@ impl<'a> Samples<'a> {
     /// [`Error::Invalid`] when `memory` does not hold a whole number of times.
     pub fn new(
         memory: impl Into<Memory<'a>>,
+        inputs: usize,
+        channels: usize,
         element: impl Into<Element>,
         layout: Layout,
-        channels: usize,
-        inputs: usize,
     ) -> Result<Self> {
         let (memory, element) = (memory.into(), element.into());
         let bytes = memory_bytes(&memory);
@@ -162,7 +162,7 @@ impl<'a> Samples<'a> {
     ///
     /// let samples = [[3_i8, 4], [0, 0], [1, 0]]; // [time][re, im] of one input
     /// let missing = [Missing::times(1..2)];
-    /// let samples = Samples::new(&samples[..], Encoding::Ci8, Layout::Tcn, 1, 1)?;
+    /// let samples = Samples::new(&samples[..], 1, 1, Encoding::Ci8, Layout::Tcn)?;
     /// let mut correlator = Correlator::builder(1, 1).device(Device::Cpu).build()?;
     /// correlator.accumulate(samples.missing_zeroed(&missing))?;
     /// let dump = correlator.dump()?;
@@ -227,7 +227,7 @@ impl<'a> Samples<'a> {
     /// use corrust_host::{Encoding, Layout, samples::Samples};
     ///
     /// let words = [0_u8; 64]; // two words of one input
-    /// let samples = Samples::new(&words[..], Encoding::B1, Layout::Cnt, 1, 1)?;
+    /// let samples = Samples::new(&words[..], 1, 1, Encoding::B1, Layout::Cnt)?;
     /// assert_eq!(samples.extents().times, 256);
     /// assert_eq!(samples.times(128..130).extents().times, 2);
     /// # Ok::<(), corrust_host::Error>(())

@@ -51,7 +51,7 @@ pub enum Basis {
 /// ```
 /// use corrust_host::{Correlator, Device, correlate::Kernel, tuning::Tuning};
 ///
-/// let gpu = Device::Sim.open()?.expect("the simulator is a GPU");
+/// let gpu = Device::Sim.open()?;
 /// let mut tuning = Tuning::of(gpu.facts())?.clone();
 /// tuning.correlate.ci8.ranges.clear();
 /// tuning.correlate.ci8.speeds = [(Kernel::Mma64, 1.0)].into();

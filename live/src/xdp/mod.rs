@@ -124,7 +124,7 @@ impl Interface {
     /// each queue's packets. Packets are taken until the sockets are dropped.
     ///
     /// # Errors
-    /// [`Error::Invalid`](corrust_host::Error::Invalid) naming the interface: it or the queue does not exist, this process
+    /// [`Error::Setting`](corrust_host::Error::Setting) naming the interface: it or the queue does not exist, this process
     /// lacks the permission, another program is attached, or this build has no such sockets.
     #[cfg(all(feature = "xdp", target_os = "linux"))]
     pub fn open(
@@ -139,11 +139,10 @@ impl Interface {
     /// Opens its queues for packets to `addresses`: not in this build.
     ///
     /// # Errors
-    /// [`Error::Invalid`](corrust_host::Error::Invalid) always.
+    /// [`Error::Setting`](corrust_host::Error::Setting) always.
     #[cfg(not(all(feature = "xdp", target_os = "linux")))]
     pub fn open(&self, _: Mode, _: &[SocketAddrV4], _: usize) -> Result<Vec<Socket>> {
-        Err(corrust_host::Error::invalid(format!(
-            "--xdp {self}: expected Linux, and a build with the feature xdp"
-        )))
+        let reason = format!("interface {self}: expected Linux, and a build with the feature xdp");
+        Err(corrust_host::Error::setting("xdp", None, reason))
     }
 }

@@ -77,21 +77,23 @@ pub(super) fn open(
                 ", expected no other program, and no other socket, at the interface"
             }
             Some(libc::ENOBUFS) => {
-                ", expected more memory that may be locked (ulimit -l), or a smaller --buffer"
+                ", expected more memory that may be locked (ulimit -l), or a smaller buffer"
             }
             _ => "",
         };
-        Error::invalid(format!("--xdp {interface}: cannot {action}: {error}{needs}"))
+        Error::setting(
+            "xdp",
+            None,
+            format!("interface {interface}: cannot {action}: {error}{needs}"),
+        )
     };
     let facts = Facts::of(&interface.name).map_err(fault)?;
     let all = 0..facts.queues;
     let queues = interface.queues.clone().unwrap_or(0..=all.end - 1);
     if !all.contains(queues.end()) {
-        return Err(Error::invalid(format!(
-            "--xdp {interface}: the interface has no queue {}, expected 0 to {}",
-            queues.end(),
-            all.end - 1
-        )));
+        let (found, last) = (queues.end(), all.end - 1);
+        let reason = format!("interface {interface} has no queue {found}, expected 0 to {last}");
+        return Err(Error::setting("xdp", None, reason));
     }
     let attached = Attached::to(facts.index, facts.queues, mode, addresses).map_err(fault)?;
     let attached = Arc::new(attached);

@@ -71,7 +71,7 @@ impl Run for Plan {
         for block in &self.blocks {
             let mut bytes = block.bytes.clone();
             let samples =
-                Samples::new(&bytes[..], self.encoding, Layout::Cnt, self.channels, self.inputs)?;
+                Samples::new(&bytes[..], self.inputs, self.channels, self.encoding, Layout::Cnt)?;
             plan.accumulate(samples.times(0..block.times))?;
             spoil(&mut bytes);
         }

@@ -111,7 +111,7 @@ impl Run for Plan {
         for (bytes, lost) in &self.pieces {
             let mut bytes = bytes.clone();
             let samples =
-                RawSamples::new(Memory::Host(&bytes), self.encoding, self.layout, self.inputs)?;
+                RawSamples::new(Memory::Host(&bytes), self.inputs, self.encoding, self.layout)?;
             found.push(plan.channelise(samples.missing(lost))?);
             spoil(&mut bytes);
         }

@@ -99,7 +99,7 @@ impl Run for Plan {
         for CallSamples { bytes, gates, missing } in &self.pieces {
             let mut bytes = bytes.clone();
             let samples =
-                Samples::new(&bytes[..], self.encoding, self.layout, self.channels, self.inputs)?;
+                Samples::new(&bytes[..], self.inputs, self.channels, self.encoding, self.layout)?;
             let samples = samples.missing(missing);
             match self.gates {
                 1 => plan.accumulate(samples)?,

@@ -168,7 +168,7 @@ impl Run for Plan {
         let streams = self.case.channels * self.case.polarisations;
         let mut bytes = self.bytes.clone();
         let of =
-            Samples::new(&bytes[..], self.encoding, Layout::Tcn, streams, self.case.places.len())?;
+            Samples::new(&bytes[..], self.case.places.len(), streams, self.encoding, Layout::Tcn)?;
         let all = of.missing(&self.missing);
         let mut parts = Vec::new();
         for ends in self.cuts.windows(2) {

@@ -56,7 +56,7 @@ impl Run for Plan {
         let builder = Correlator::builder(inputs, channels).encoding(encoding).layout(layout);
         let (mut plan, refused) = build!(place, self.kernel, builder);
         let mut bytes = self.block.bytes.clone();
-        plan.accumulate(Samples::new(&bytes[..], encoding, layout, channels, inputs)?)?;
+        plan.accumulate(Samples::new(&bytes[..], inputs, channels, encoding, layout)?)?;
         spoil(&mut bytes);
         let outcome = Outcome::Dumps(vec![plan.dump()?]);
         Ok(Done { outcome, kernel: format!("correlate {}", plan.kernel()), refused })

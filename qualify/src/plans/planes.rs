@@ -45,10 +45,10 @@ impl Run for Plan {
     fn run(&self, place: &PlanDevice) -> Result<Done> {
         let samples = Samples::new(
             &self.samples[..],
+            self.inputs,
+            self.channels,
             self.encoding,
             self.layout,
-            self.channels,
-            self.inputs,
         )?;
         let gpu = match place {
             PlanDevice::Cpu => None,

@@ -103,7 +103,7 @@ impl Run for Plan {
         for (bytes, lost) in &self.pieces {
             let mut bytes = bytes.clone();
             let (channels, inputs) = (self.channels, self.inputs);
-            let samples = Samples::new(&bytes[..], self.encoding, self.layout, channels, inputs)?;
+            let samples = Samples::new(&bytes[..], inputs, channels, self.encoding, self.layout)?;
             found.push(plan.upchannelise(samples.missing(lost))?);
             spoil(&mut bytes);
         }

@@ -32,7 +32,7 @@ use corrust_host::{
 use super::{
     input::Input,
     number::{real, sexagesimal, whole},
-    options::{Options, Pace, named_facts},
+    options::{Options, Pace, cut_short, named_facts},
     recording::{Block, Recording, read_past},
 };
 use crate::array::{
@@ -552,9 +552,7 @@ impl<S> Dada<S> {
                 if index + 1 < count {
                     return Err(fault(reason));
                 } else if !options.keep_going {
-                    return Err(fault(format!(
-                        "{reason}; --keep-going leaves this last {unit} out"
-                    )));
+                    return Err(cut_short(&path, &reason, unit));
                 }
                 left_out = Some(format!("{}: {reason}", path.display()));
             }
@@ -664,12 +662,10 @@ impl<S> Dada<S> {
                             part.times.end = position;
                             self.times = position;
                             if found > 0 && !self.keep_going {
-                                let reason = format!(
-                                    "truncated: it ended within a heap of {} bytes; --keep-going leaves \
-                                     this last heap out",
-                                    self.scratch.len()
-                                );
-                                return Err(Error::file(part.input.path(), reason));
+                                let bytes = self.scratch.len();
+                                let reason =
+                                    format!("truncated: it ended within a heap of {bytes} bytes");
+                                return Err(cut_short(part.input.path(), &reason, "heap"));
                             }
                             break;
                         }
@@ -700,11 +696,8 @@ impl<S> Dada<S> {
                     part.times.end = position + (filled - start) as u64;
                     self.times = part.times.end;
                     if found % step > 0 && !self.keep_going {
-                        let reason = format!(
-                            "truncated: it ended within a time of {step} bytes; --keep-going leaves this \
-                             last time out"
-                        );
-                        return Err(Error::file(part.input.path(), reason));
+                        let reason = format!("truncated: it ended within a time of {step} bytes");
+                        return Err(cut_short(part.input.path(), &reason, "time"));
                     }
                 }
             }

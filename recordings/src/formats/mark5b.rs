@@ -53,10 +53,7 @@ pub(super) struct Mark5b {
 
 impl Mark5b {
     /// Understands the first frame's header; the error is the reason alone.
-    pub fn new(start: &[u8], options: &Options) -> Result<Self, String> {
-        let channels = options
-            .inputs
-            .ok_or("Mark 5B does not say how many inputs its samples are of: expected --inputs")?;
+    pub fn new(start: &[u8], channels: usize, options: &Options) -> Result<Self, String> {
         let bits = options.bits.unwrap_or(2);
         if !matches!(bits, 1 | 2) {
             return Err(format!("Mark 5B samples of {bits} bits: expected 1 or 2"));

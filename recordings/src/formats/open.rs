@@ -85,7 +85,11 @@ fn raw_of(files: Recognised, options: Options) -> Result<Box<dyn Recording<RawSh
         Format::Dada => Box::new(Dada::raw(inputs, &options)?),
         Format::Vdif => Box::new(Frames::open(&paths, &options, Vdif::new)?),
         Format::Mark5b => {
-            let framing = |start: &[u8]| Mark5b::new(start, &options);
+            let inputs = options.inputs.ok_or_else(|| {
+                let reason = "Mark 5B does not say how many inputs its samples are of: expected their number";
+                Error::setting("inputs", Some(&paths[0]), reason)
+            })?;
+            let framing = |start: &[u8]| Mark5b::new(start, inputs, &options);
             Box::new(Frames::open(&paths, &options, framing)?)
         }
     };
@@ -93,9 +97,8 @@ fn raw_of(files: Recognised, options: Options) -> Result<Box<dyn Recording<RawSh
     match options.encoding.filter(|&asked| RawEncoding::from(asked) != found) {
         None => Ok(recording),
         Some(asked) => {
-            let reason =
-                format!("--encoding {asked}: {format} says itself that samples are {found}");
-            Err(Error::file(&paths[0], reason))
+            let reason = format!("encoding {asked}: {format} says itself that samples are {found}");
+            Err(Error::setting("encoding", Some(&paths[0]), reason))
         }
     }
 }

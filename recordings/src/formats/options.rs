@@ -14,21 +14,20 @@ pub struct Options {
     pub encoding: Option<Encoding>,
     /// Layout of the samples; by default what the file says, `tcn` for NumPy files.
     pub layout: Option<Layout>,
-    /// Whether to read what there is of a recording whose last block is cut short, instead of refusing it
-    /// (`--keep-going`).
+    /// Whether to read what there is of a recording whose last block is cut short, instead of refusing it.
     pub keep_going: bool,
-    /// Whether more times in a row may be missing than there are in all of the data (`--long-gaps`).
+    /// Whether more times in a row may be missing than there are in all of the data.
     pub long_gaps: bool,
     /// Order of the axes of raw samples; by default what the file says, `nt` for NumPy files.
     pub raw_layout: Option<RawLayout>,
     /// Times a second, in hertz, which of raw voltages are samples of each input; by default what the file
-    /// says (`--rate`). Where it says another number this one counts, and [`Recording::contradiction`](super::Recording::contradiction) says so.
+    /// says. Where it says another number this one counts, and [`Recording::contradiction`](super::Recording::contradiction) says so.
     pub rate: Option<f64>,
-    /// Inputs of a Mark 5B recording, which does not say (`--inputs`).
+    /// Inputs of a Mark 5B recording, which does not say.
     pub inputs: Option<usize>,
-    /// Bits of a sample of a Mark 5B recording, which does not say: 1 or 2; by default 2 (`--bits`).
+    /// Bits of a sample of a Mark 5B recording, which does not say: 1 or 2; by default 2.
     pub bits: Option<u8>,
-    /// A moment within 500 days of the recording, where days are counted by thousands (`--near`).
+    /// A moment within 500 days of the recording, where days are counted by thousands.
     pub near: Option<Timestamp>,
 }
 
@@ -36,28 +35,35 @@ impl Options {
     /// Refuses options that would have no effect: of other formats, of raw voltages where there are channels, or of
     /// channels where there are raw voltages (`raw`).
     pub(super) fn check(&self, path: &Path, format: Format, raw: bool) -> Result<()> {
-        let refuse = |name: &str, value: &dyn std::fmt::Display, expected: &str| {
+        let refuse = |setting: &'static str, value: &dyn std::fmt::Display, expected: &str| {
+            let name = setting.replace('_', " ");
             let reason = format!("{name} {value} of {format}: expected it only of {expected}");
-            Err(Error::file(path, reason))
+            Err(Error::setting(setting, Some(path), reason))
         };
         if format != Format::Mark5b {
             let mark5b = "Mark 5B, which does not say";
             if let Some(inputs) = self.inputs {
-                return refuse("--inputs", &inputs, mark5b);
+                return refuse("inputs", &inputs, mark5b);
             }
             if let Some(bits) = self.bits {
-                return refuse("--bits", &bits, mark5b);
+                return refuse("bits", &bits, mark5b);
             }
             if let Some(near) = self.near {
-                return refuse("--near", &near, "Mark 5B, which counts days by thousands");
+                return refuse("near", &near, "Mark 5B, which counts days by thousands");
             }
         }
         match (raw, self.layout, self.raw_layout) {
-            (true, Some(layout), _) => refuse("--layout", &layout, "channels"),
-            (false, _, Some(layout)) => refuse("--raw-layout", &layout, "raw voltages"),
+            (true, Some(layout), _) => refuse("layout", &layout, "channels"),
+            (false, _, Some(layout)) => refuse("raw_layout", &layout, "raw voltages"),
             _ => Ok(()),
         }
     }
+}
+
+/// The error of a recording whose last `unit` is cut short, where [`Options::keep_going`] is not set.
+pub(super) fn cut_short(path: &Path, reason: &str, unit: &str) -> Error {
+    let reason = format!("{reason}; what precedes this last {unit} can be read alone");
+    Error::setting("keep_going", Some(path), reason)
 }
 
 /// Step from one time of a recording to the next.
@@ -76,7 +82,7 @@ impl Pace {
         let differs = |found: &f64| (found * rate - 1.0).abs() > TOLERANCE;
         let contradiction = interval.filter(differs).map(|found| {
             format!(
-                "{}: a rate of {rate} Hz (--rate), where {whose} {} Hz: the former counts",
+                "{}: a rate of {rate} Hz as given, where {whose} {} Hz: the former counts",
                 path.display(),
                 // Intervals are rounded.
                 (1e6 / found).round() / 1e6

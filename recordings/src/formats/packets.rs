@@ -28,8 +28,8 @@ impl Reader {
         }
         let frames = Frames::open(&paths, options, Vdif::new)?;
         if frames.interval().is_none() {
-            let reason = "does not say how many samples a second it has: expected --rate";
-            return Err(Error::file(&paths[0], reason));
+            let reason = "does not say how many samples a second it has: expected their rate";
+            return Err(Error::setting("rate", Some(Path::new(&paths[0])), reason));
         }
         Ok(Some(Self(frames)))
     }

@@ -141,8 +141,9 @@ impl Reader {
             (_, []) => return Err(fault(format!("no group {GROUP}: expected Photon-HDF5"))),
             (None, [only]) => only,
             (None, _) => {
-                let reason = format!("has photons of spots {}: expected --spot", listed());
-                return Err(fault(reason));
+                let reason =
+                    format!("has photons of spots {}: expected the number of one", listed());
+                return Err(Error::setting("spot", Some(path), reason));
             }
             (Some(spot), _) => {
                 groups.iter().find(|(found, _)| *found == spot).ok_or_else(|| {

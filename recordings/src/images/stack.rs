@@ -106,11 +106,11 @@ impl Stack {
                 let Some((data, kind)) = found else {
                     let shown = names.iter().take(SHOWN).map(|name| format!("{name:?}"));
                     let reason = format!(
-                        "no dataset {dataset:?}: expected --dataset with the name of one{}{}",
+                        "no dataset {dataset:?}: expected the name of one{}{}",
                         if names.is_empty() { "" } else { ", as " },
                         shown.collect::<Vec<_>>().join(", ")
                     );
-                    return Err(Error::file(path, reason));
+                    return Err(Error::setting("dataset", Some(path), reason));
                 };
                 let width = match kind {
                     DatatypeMessage::FixedPoint { size: 1, signed: false, .. } => Width::Eight,

@@ -156,18 +156,18 @@ impl Kept {
             for (place, element) in (begin..).zip(elements.chunks_exact(size)) {
                 let number = convert(element).map_err(|number| {
                     let (sensors, place) = (shape.sensors as u64, first + place as u64);
-                    let times = match reader.shape() {
-                        [_] if reader.dtype() == Some(Dtype::Int64) => {
-                            ", or --unit, as in --unit 1ns, for arrival times"
-                        }
-                        _ => "",
-                    };
                     let reason = format!(
-                        "count {number} of sensor {} at instant {}: expected whole numbers of 0 to 65535{times}",
+                        "count {number} of sensor {} at instant {}: expected whole numbers of 0 to 65535",
                         place % sensors,
                         place / sensors
                     );
-                    Error::file(reader.path(), reason)
+                    match reader.shape() {
+                        [_] if reader.dtype() == Some(Dtype::Int64) => {
+                            let reason = reason + ", or the unit of arrival times";
+                            Error::setting("unit", Some(reader.path()), reason)
+                        }
+                        _ => Error::file(reader.path(), reason),
+                    }
                 })?;
                 take(place, number);
             }

@@ -184,9 +184,8 @@ fn fitting(path: &Path, own: &Decays, other: &Decays) -> Result<Array2<f64>> {
     let fault = |reason: String| Err(Error::file(path, reason));
     if other.channels != own.channels {
         let [found, expected] = [other, own].map(|decays| decays.channels.join(", "));
-        return fault(format!(
-            "photons of {found}: expected those of {expected}, as --channels chooses"
-        ));
+        let reason = format!("photons of {found}: expected {expected}");
+        return Err(Error::setting("channels", Some(path), reason));
     }
     if (other.unit / own.unit - 1.0).abs() > 1e-6 {
         let reason =

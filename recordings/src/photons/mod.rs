@@ -262,20 +262,19 @@ impl Opening<'_> {
         #[cfg(feature = "hdf5")]
         if !crate::formats::photon_hdf5::spots(first)?.is_empty() {
             self.lone("photons of all channels")?;
-            self.no_unit("says what its unit of time is: expected no --unit")?;
+            self.no_unit("says what its unit of time is: expected none")?;
             self.no_markers()?;
             let photons = photon_hdf5::Photons::open(first, options)?;
             let sensors = photons.sensor_names();
             return self.counts(photons, sensors, true, None);
         }
         if options.spot.is_some() {
-            let reason =
-                "has no spots to choose from: expected no --spot, or a file of Photon-HDF5";
-            return self.refuse(reason);
+            let reason = "has no spots to choose from: expected none, or a file of Photon-HDF5";
+            return Err(Error::setting("spot", Some(first), reason));
         }
         if is_tttr(first)? {
             self.lone("photons of all channels")?;
-            self.no_unit("says what its unit of time is: expected no --unit")?;
+            self.no_unit("says what its unit of time is: expected none")?;
             let mut photons = tttr::Photons::open(first, options)?;
             let sensors = photons.sensor_names();
             let windows = options.between.map(|markers| photons.between(markers)).transpose()?;
@@ -411,7 +410,10 @@ impl Opening<'_> {
     }
 
     fn no_unit(&self, reason: &str) -> Result<()> {
-        if self.options.unit.is_some() { self.refuse(reason) } else { Ok(()) }
+        match self.options.unit {
+            None => Ok(()),
+            Some(_) => Err(Error::setting("unit", Some(self.first), reason)),
+        }
     }
 
     fn no_markers(&self) -> Result<()> {
@@ -425,12 +427,13 @@ impl Opening<'_> {
     /// Refuses options for arrival times.
     fn only_counts(&self) -> Result<()> {
         self.lone("counts")?;
-        self.no_unit(
-            "has counts, no arrival times (uint64 or int64, [photon]): expected no --unit",
-        )?;
+        self.no_unit("has counts, no arrival times (uint64 or int64, [photon]): expected none")?;
         match self.options.start {
             None => Ok(()),
-            Some(_) => self.refuse("has counts, no arrival times: expected no --start"),
+            Some(_) => {
+                let reason = "has counts, no arrival times: expected no start";
+                Err(Error::setting("start", Some(self.first), reason))
+            }
         }
     }
 

@@ -47,10 +47,8 @@ impl Times {
     pub fn open(first: Reader, others: &[PathBuf], options: &Options) -> Result<Self> {
         let path = first.path().to_owned();
         let unit = options.unit.ok_or_else(|| {
-            Error::file(
-                &path,
-                "arrival times of an unknown unit: expected --unit, as in --unit 1ns",
-            )
+            let reason = "arrival times of an unknown unit: expected seconds, 1e-9 for one";
+            Error::setting("unit", Some(&path), reason)
         })?;
         let mut readers = vec![first];
         for path in others {

@@ -70,7 +70,7 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
     /// voltages. On a GPU spectra do not leave it: the correlator is to be on the same one.
     ///
     /// ```no_run
-    /// use corrust_host::{Channeliser, Correlator, Device};
+    /// use corrust_host::{Channeliser, Correlator, Devices};
     /// use corrust_recordings::{
     ///     formats::{self, Options},
     ///     run::{Channelise, Dumps, Reader},
@@ -78,7 +78,7 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
     ///
     /// let recording = formats::open_raw(&["scan.vdif"], Options::default())?;
     /// let raw = recording.shape();
-    /// let gpus = Device::Auto.open()?; // none: the CPU
+    /// let gpus = Devices::default().open()?; // none: the CPU
     /// let channeliser = Channeliser::builder(raw.inputs, 1024)
     ///     .encoding(raw.encoding)
     ///     .layout(raw.layout)

@@ -255,7 +255,7 @@ mod tests {
     type Found = (Vec<(u8, bool)>, Vec<(Vec<i64>, usize)>, usize);
 
     fn found(mut source: impl Source, told: &Mutex<Vec<(Vec<i64>, usize)>>) -> Found {
-        let gpu = Device::Sim.open().unwrap().unwrap();
+        let gpu = Device::Sim.open().unwrap();
         let (mut all, mut flagged) = (Vec::new(), 0);
         while source.advance().unwrap() {
             let piece = source.piece();
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn what_is_judged_on_a_gpu_is_what_is_judged_as_it_is_read() {
-        let gpu = Device::Sim.open().unwrap().unwrap();
+        let gpu = Device::Sim.open().unwrap();
         for layout in [Layout::Tcn, Layout::Cnt] {
             let shape = Shape { inputs: 3, channels: 2, encoding: Encoding::Ci4, layout };
             // No gap, one within a block, and some of whole blocks.

@@ -28,14 +28,14 @@ pub struct BlockSums<Tell> {
 }
 
 impl<Tell: FnMut(&[i64], u64) -> Result<()>> BlockSums<Tell> {
-    /// Sums of blocks of `length` times from the recording's first on, `channels` x `inputs`, by a plan of blocks of
+    /// Sums of blocks of `length` times from the recording's first on, `inputs` x `channels`, by a plan of blocks of
     /// that length, on a GPU if it is on one, where it can have such; `tell` is given each block's, int64 `[channel][input][3]`, and its times, of
     /// which the last may have fewer.
     pub fn new(
         (kurtosis, gpu): (Kurtosis, Option<Arc<dyn Gpu>>),
         length: u64,
-        channels: usize,
         inputs: usize,
+        channels: usize,
         tell: Tell,
     ) -> Self {
         Self { kurtosis, gpu, length, begun: vec![0; 3 * channels * inputs], times: 0, tell }

@@ -59,8 +59,8 @@ impl RawInput {
             Input::channelised((paths, self.raw.with(options)), &self.engine, channels, array);
         input.map(Some).map_err(|error| match error {
             // Some commands have other bits, too.
-            Error::File { path, reason } if given::is_given("raw-bits") => {
-                Error::file(path, reason.replace("--bits ", "--raw-bits "))
+            Error::Setting { setting: "bits", path, reason } if given::is_given("raw-bits") => {
+                Error::Setting { setting: "raw_bits", path, reason }
             }
             other => other,
         })

@@ -62,3 +62,18 @@ fn given<'a>(options: &[&'a str]) -> Vec<&'a str> {
     let is_given = |option: &&&str| given.iter().any(|given| given == **option);
     options.iter().filter(is_given).copied().collect()
 }
+
+/// Option by which a setting of the library is given, `--keep-going` for `keep_going`.
+fn option_of(setting: &str) -> String {
+    format!("--{}", setting.replace('_', "-"))
+}
+
+/// The same error, whose sentence names the option if it is about a setting.
+pub fn named(error: Error) -> Error {
+    let Error::Setting { setting, path, reason } = error else { return error };
+    let reason = format!("{reason} ({})", option_of(setting));
+    match path {
+        Some(path) => Error::File { path, reason },
+        None => Error::Invalid(reason),
+    }
+}

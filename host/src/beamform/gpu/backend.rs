@@ -484,7 +484,7 @@ mod tests {
         backend.set_weights(&[1, 128].repeat(shape.weights())).unwrap();
         let voltages = vec![0x78_u8; shape.dishes * TIMES as usize];
         let voltages =
-            Samples::new(&voltages[..], Encoding::Ci4, Layout::Tcn, 1, shape.dishes).unwrap();
+            Samples::new(&voltages[..], shape.dishes, 1, Encoding::Ci4, Layout::Tcn).unwrap();
         backend.beamform(&voltages, &mut Beams::zeros(&shape, TIMES as usize, false)).unwrap();
         let report = simulator.report(&backend.geometry.kernel.entry).unwrap();
         (report, backend.geometry.tile.unwrap())

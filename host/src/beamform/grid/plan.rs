@@ -12,7 +12,11 @@ use super::{
     shape::{MAX_WEIGHT, Shape},
 };
 use crate::{
-    device::{choice::Device, gpu::Gpu, host},
+    device::{
+        choice::{Device, Devices},
+        gpu::Gpu,
+        host,
+    },
     error::{Error, Result},
     layout::Layout,
     sample::Encoding,
@@ -119,7 +123,7 @@ impl Builder {
         }
         let gpu = match gpu {
             Some(gpu) => Some(gpu),
-            None => device.open()?,
+            None => Devices::from(device).open()?.pop(),
         };
         let kernel = kernel.choose(shape.encoding, gpu.is_some())?;
         let backend = match gpu {

@@ -106,7 +106,7 @@ impl Backend for Selecting {
                 Some(delays) => {
                     delayed = delays.apply(&piece.gather(layout)?);
                     let Shape { channels, inputs, encoding, .. } = self.shape;
-                    Samples::new(&delayed[..], encoding, layout, channels, inputs)?
+                    Samples::new(&delayed[..], inputs, channels, encoding, layout)?
                 }
                 None => piece,
             };

@@ -15,7 +15,7 @@ use super::{
 use crate::array::time::{self, Timestamp};
 use crate::formats::{
     input::Input,
-    options::{Options, Pace},
+    options::{Options, Pace, cut_short},
     placing::{Axis, Filling, Geometry, Stamp},
     recording::{Block, Recording},
 };
@@ -113,8 +113,11 @@ impl<F: Framing> Frames<F> {
                     scan.rest, geometry.frame
                 );
                 if !(last && options.keep_going) {
-                    let hint = if last { "; --keep-going leaves this last frame out" } else { "" };
-                    return Err(Error::file(&files.paths[file], reason + hint));
+                    let path = &files.paths[file];
+                    return Err(match last {
+                        true => cut_short(path, &reason, "frame"),
+                        false => Error::file(path, reason),
+                    });
                 }
                 left_out = Some(format!("{}: {reason}", files.paths[file].display()));
             }

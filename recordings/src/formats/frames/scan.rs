@@ -204,7 +204,7 @@ pub(super) fn frames_per_second(
     };
     let pace = Pace::new(&path, options, interval, whose);
     let said =
-        options.rate.map(|rate| (rate, "--rate")).or(framing.rate().map(|rate| (rate, "header")));
+        options.rate.map(|rate| (rate, "as given")).or(framing.rate().map(|rate| (rate, "header")));
     if let Some((rate, whose)) = said {
         let frames = rate / samples as f64;
         if !(frames >= 1.0 && frames.fract() == 0.0 && frames <= f64::from(1 << 24)) {

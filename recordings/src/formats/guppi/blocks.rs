@@ -9,7 +9,7 @@ use std::{
 use corrust_host::{Error, Result};
 
 use super::header::{Cards, Fault, Header, pad, zeros_before_sector};
-use crate::formats::input::read_rows;
+use crate::formats::{input::read_rows, options::cut_short};
 
 /// Bytes of two blocks that are compared at a time.
 const COMPARED: usize = 1 << 20;
@@ -113,7 +113,10 @@ impl Blocks {
             let at = *position;
             let is_last = self.index + 1 == self.paths.len();
             // A recording that was cut short, by a crash or a full disk, ends with a part of a block.
-            let hint = if is_last { "; --keep-going leaves this last block out" } else { "" };
+            let truncated = |reason: String| match is_last {
+                true => cut_short(path, &reason, "block"),
+                false => fault(reason),
+            };
             let cards = reader
                 .seek(SeekFrom::Start(at))
                 .map_err(|error| Fault::Other(format!("cannot read: {error}")))
@@ -128,7 +131,7 @@ impl Blocks {
                 Err(Fault::Truncated(reason)) if is_last && self.keep_going => {
                     return Ok(self.leave_out(reason));
                 }
-                Err(Fault::Truncated(reason)) => return Err(fault(reason + hint)),
+                Err(Fault::Truncated(reason)) => return Err(truncated(reason)),
                 Err(Fault::Other(reason)) => return Err(fault(reason)),
             };
             let header = Header::parse(&cards)
@@ -144,7 +147,7 @@ impl Blocks {
                 if is_last && self.keep_going {
                     return Ok(self.leave_out(reason));
                 }
-                return Err(fault(reason + hint));
+                return Err(truncated(reason));
             }
             *position = data + header.bytes;
             if header.direct_io {

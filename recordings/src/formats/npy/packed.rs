@@ -55,9 +55,9 @@ impl PackedWords {
             let times = description.packed_times(words, per_word).map_err(at)?;
             if let Some(asked) = options.encoding.filter(|&asked| asked != Encoding::Ci4) {
                 let reason = format!(
-                    "--encoding {asked} of packed words: expected ci4, as which they are read"
+                    "encoding {asked} of packed words: expected ci4, as which they are read"
                 );
-                return Err(Error::file(path, reason));
+                return Err(Error::setting("encoding", Some(&path), reason));
             }
             if let Some(asked) = options.layout.filter(|&asked| asked != Layout::Cnt) {
                 let reason = format!(
@@ -153,7 +153,7 @@ impl Recording for PackedWords {
             reader.read_rows(2 * first as u64, pitch, &mut rows)?;
             words.iter_mut().for_each(|word| *word = u32::from_le(*word));
             let held = (end - first) * per_word;
-            let samples = Packed::new(&words, self.bits, channels, inputs, held)?.unpack()?;
+            let samples = Packed::new(&words, inputs, channels, held, self.bits)?.unpack()?;
             let skipped = position - first * per_word;
             let rows = samples.chunks_exact(held).zip(block.samples.chunks_exact_mut(times));
             for (from, to) in rows {

@@ -13,7 +13,7 @@ use std::{
 
 use corrust::{
     Autocorrelator, Devices, Error, Result,
-    autocorrelate::{Amount, Blocks, Errors, Kernel, Scheme, Shape, State, Sums},
+    autocorrelate::{Amount, Blocks, Builder, Errors, Kernel, Scheme, Shape, State, Sums},
     format::{
         Recording,
         npy::{Dtype, Writer},
@@ -414,8 +414,7 @@ impl Args {
 
     /// The plan, and the sensors of each curve, the last of them that of the mask if there is one.
     fn plan(&self, sensors: usize, masked: bool) -> Result<(Autocorrelator, Vec<[u32; 2]>)> {
-        let builder =
-            Autocorrelator::builder(sensors).device(self.device.clone()).kernel(self.kernel);
+        let placed = |builder: Builder| builder.device(self.device.clone()).kernel(self.kernel);
         if let Some(path) = &self.resume {
             let state = State::load(path)?;
             if state.shape().sensors != sensors {
@@ -429,9 +428,9 @@ impl Args {
                 ));
             }
             let pairs = state.pairs();
-            return Ok((builder.resume(state).build()?, pairs));
+            return Ok((placed(Autocorrelator::resume(state)).build()?, pairs));
         }
-        let builder = builder
+        let builder = placed(Autocorrelator::builder(sensors))
             .groups(self.groups.unwrap_or(10))
             .lags(self.lags.unwrap_or(32))
             .scheme(self.scheme.unwrap_or_default());

@@ -46,7 +46,7 @@ pub fn table(bits: &[u32], devices: &Devices) -> Result<String> {
         let found = match quantiser.bits() {
             bits @ 1..=2 => {
                 let values =
-                    Samples::new(&values[..], Encoding::Ci4, Layout::Cnt, CHANNELS, INPUTS)?;
+                    Samples::new(&values[..], INPUTS, CHANNELS, Encoding::Ci4, Layout::Cnt)?;
                 let words = quantise::planes(&values, bits)?;
                 let encoding = if bits == 1 { Encoding::B1 } else { Encoding::B2 };
                 sensitivity(&words, encoding, devices)?

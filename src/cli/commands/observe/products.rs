@@ -483,7 +483,7 @@ fn add_sums(
             file.append(&of(sums).iter().flat_map(|sum| sum.to_le_bytes()).collect::<Vec<u8>>())
         })
     };
-    run.add(name, BlockSums::new((plan, gpu), length, channels, inputs, tell));
+    run.add(name, BlockSums::new((plan, gpu), length, inputs, channels, tell));
     Ok(Box::new(move |_| {
         let (file, entries) = files.take();
         file.finish()?;

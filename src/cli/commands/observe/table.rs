@@ -7,7 +7,7 @@ use corrust::{Error, Result};
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
-use crate::cli::terminal::say::clap_sentence;
+use crate::cli::{options::given::named, terminal::say::clap_sentence};
 
 /// Keys of a table, each with its place in the text.
 pub type Keys = BTreeMap<String, Spanned<Value>>;
@@ -61,6 +61,7 @@ impl Text<'_> {
 
     /// The same of an error that a table's options led to: at the key that it names, or whose file it names, else at the table.
     pub fn located(self, table: &Spanned<Keys>, error: Error) -> Error {
+        let error = named(error);
         match error {
             Error::Invalid(what) => self.error(about(table, &what), what),
             Error::File { ref path, .. } | Error::Io { ref path, .. } => {
@@ -77,6 +78,7 @@ impl Text<'_> {
         tables: impl IntoIterator<Item = &'a Spanned<Keys>>,
         error: Error,
     ) -> Error {
+        let error = named(error);
         let (Error::File { path, .. } | Error::Io { path, .. }) = &error else { return error };
         let last = tables.into_iter().flat_map(|table| naming(table, path)).max();
         match last {
@@ -159,7 +161,7 @@ fn about(table: &Spanned<Keys>, sentence: &str) -> usize {
     let is_named = |key: &str| {
         // Keys of the table `flag` have shorter names than the options.
         let names = [format!("--{key}"), format!("--sk-{key}")];
-        let mut words = sentence.split(|c: char| c.is_whitespace() || "'=,:".contains(c));
+        let mut words = sentence.split(|c: char| c.is_whitespace() || "'=,:()".contains(c));
         words.any(|word| names.iter().any(|name| name == word))
     };
     let within = |value: &Value| match value {

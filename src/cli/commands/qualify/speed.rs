@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_simulator_has_no_speed_and_a_cpu_no_chip() {
         let bar = Bar::new("speed");
-        let gpu = corrust::Device::Sim.open().expect("the simulator");
+        let gpu = Some(corrust::Device::Sim.open().expect("the simulator"));
         let (finding, rows) =
             check(&BenchDevice { gpu, ..BenchDevice::default() }, None, &bar).unwrap();
         assert!(rows.is_empty() && finding.text.contains("simulator"), "{finding:?}");

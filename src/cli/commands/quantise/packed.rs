@@ -33,7 +33,7 @@ impl PackedFile {
     /// Writes `ci4` values of the times from `first` on, with which a word begins, in the order of the shape's layout.
     pub fn write(&mut self, first: u64, values: &[u8]) -> Result<()> {
         let Shape { inputs, channels, layout, .. } = self.shape;
-        let values = Samples::new(values, Encoding::Ci4, layout, channels, inputs)?;
+        let values = Samples::new(values, inputs, channels, Encoding::Ci4, layout)?;
         let mut words = pack_rows(&values, self.bits)?;
         words.iter_mut().for_each(|word| *word = word.to_le());
         let row = words.len() / (channels * inputs);

@@ -75,7 +75,7 @@ impl PlaneFile {
                 }
             }
         }
-        let values = Samples::new(&values[..], Encoding::Ci4, layout, channels, inputs)?;
+        let values = Samples::new(&values[..], inputs, channels, Encoding::Ci4, layout)?;
         let words = match &self.gpu {
             Some(gpu) => quantise::planes_on(gpu, &values, self.bits)?,
             None => quantise::planes(&values, self.bits)?,
