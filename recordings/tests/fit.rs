@@ -369,6 +369,28 @@ fn bounds_are_those_of_nature() {
     assert!(doubt.is_some_and(|doubt| doubt.contains("does not describe the curve")));
 }
 
+/// Noise has the least chi2 of many curves where the bound of kappa is, or a hair beside it.
+#[test]
+fn least_chi2_at_a_bound_is_a_result() {
+    let model = Model { triplet: true, ..Model::default() };
+    let mut clean = curve(model);
+    let values: Vec<f64> =
+        model.names().iter().map(|&name| if name == "kappa" { 1.2 } else { truth(name) }).collect();
+    clean.values = clean.lags.iter().map(|&lag| model.g(lag, &values)).collect();
+    let fit = Fit::new(model).unwrap().start("kappa", 3.0).unwrap();
+    let mut at_bound = 0;
+    for seed in 0..200 {
+        let fitted = fit.run(&[noisy(&clean, seed)]).unwrap();
+        let kappa = fitted.get("kappa", 0).unwrap();
+        match kappa.state {
+            State::AtBound => at_bound += 1,
+            _ => assert!(kappa.value > 1.0 && kappa.uncertainty > 0.0, "{seed}: {kappa:?}"),
+        }
+        assert!(fitted.get("tau", 0).unwrap().uncertainty > 0.0, "{seed}: {fitted:?}");
+    }
+    assert!(at_bound > 0);
+}
+
 #[test]
 fn shared_times_are_known_better() {
     let clean = curve(Model::default());

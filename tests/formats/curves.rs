@@ -163,6 +163,7 @@ fn faults_have_a_sentence() {
         assert!(error.contains(expected) && !error.contains('\n'), "{error}: expected {expected}");
     };
     says("", "no line of numbers");
+    says("##JCAMP-DX=5.00\n##XYDATA=(X++(Y..Y))\n1 2\n", "JCAMP-DX, which is not read");
     says("words\n", "line 1 is \"words\": expected a table of curves");
     says("words\nmore\n", "line 1 is \"words\"");
     says("1e-6 1.5\n2e-6 x\n", "line 2 is \"2e-6 x\": expected numbers");

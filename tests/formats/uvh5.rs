@@ -149,7 +149,9 @@ fn dumps_that_dates_do_not_tell_apart_are_refused() {
         let text = refused(folder, &format!("{correlate} --integrate {times}"));
         let spacing = 1e-5 * f64::from(times);
         assert!(
-            text.contains(&format!("x.uvh5: dumps {spacing} s apart: expected at least 4.02e-5 s")),
+            text.contains(&format!(
+                "x.uvh5: dumps {spacing:.2e} s apart: expected at least 4.02e-5 s"
+            )),
             "{text}"
         );
         assert_eq!(files_in(folder), before);

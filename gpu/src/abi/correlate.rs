@@ -180,7 +180,7 @@ impl WarpgroupTile {
 }
 
 /// Words that the thread that loads keeps in shared memory where columns are unpacked.
-pub const LOADER_WORDS: u32 = 5;
+pub const LOADER_WORDS: u32 = 4;
 
 /// 128 x 192 baselines: the largest whose sums fit the registers.
 pub const TILE_128_192: WarpgroupTile = WarpgroupTile {
@@ -290,7 +290,7 @@ parameters! {
         pub excess: u32,
         /// One of [`mode`].
         pub mode: u32,
-        /// Tiles that are not cut.
+        /// Tiles that are not cut; all for kernels that take no slices.
         pub whole: u32,
         /// Units: `whole`, and the slices of the tiles that are cut.
         pub units: u32,
@@ -551,6 +551,8 @@ pub struct WarpgroupCorrelator {
     pub encoding: Encoding,
     /// Order of the samples that it reads.
     pub order: Order,
+    /// Whether it takes slices of tiles ([`CorrelateWarpgroup::units`]).
+    pub takes_slices: bool,
 }
 
 const fn warpgroup(name: &'static str, tile: WarpgroupTile) -> Kernel<CorrelateWarpgroup> {
@@ -599,6 +601,7 @@ macro_rules! declare_warpgroup {
             tile: $tile,
             encoding: Encoding::$encoding,
             order: Order::$order,
+            takes_slices: true,
         }),*];
     };
 }
@@ -619,6 +622,7 @@ pub const WARPGROUP_CORRELATORS: &[&[WarpgroupCorrelator]] = &[
         tile: TILE_CI4,
         encoding: Encoding::Ci4,
         order: Order::Rows,
+        takes_slices: false,
     }],
 ];
 

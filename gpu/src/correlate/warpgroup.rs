@@ -235,20 +235,19 @@ pub fn unit_of(p: &CorrelateWarpgroup, ticket: u32) -> Option<u32> {
     if unit < p.units { Some(unit) } else { None }
 }
 
-/// Place of a warp's 16 rows of sums of a unit among the visibilities.
+/// Place of a warp's 16 rows of sums of a tile among the visibilities, which `mode` says how to use.
 #[inline(always)]
-pub fn corner(p: &CorrelateWarpgroup, unit: &Unit, warp: u32) -> Corner {
-    let Unit { tile, slice } = unit;
+pub fn corner(p: &CorrelateWarpgroup, tile: &TileOrigin, warp: u32, mode: u32) -> Corner {
     Corner {
         visibilities: p.visibilities + 8 * tile.channel as u64 * triangle::baselines(p.inputs),
         inputs: p.inputs,
-        mode: slice.mode(p),
+        mode,
         row: tile.first_row + 16 * warp,
         column: tile.first_column,
     }
 }
 
-/// Writes a warp's 16 rows of sums of a unit to the visibilities, through its patch of shared memory:
+/// Writes a warp's 16 rows of sums of a tile to the visibilities, through its patch of shared memory:
 /// [`patch::store`].
 ///
 /// # Safety
@@ -261,12 +260,12 @@ pub fn corner(p: &CorrelateWarpgroup, unit: &Unit, warp: u32) -> Corner {
 #[inline(always)]
 pub unsafe fn store<const COLUMNS: usize>(
     p: &CorrelateWarpgroup,
-    unit: &Unit,
+    tile: &TileOrigin,
     warp: u32,
     patch: u32,
     value: impl Fn(usize) -> [u32; 2],
     add: impl Fn(u64, u32),
 ) {
     // SAFETY: the warp is whole, the patch its own, and the corner's rows and columns lie in its tile.
-    unsafe { patch::store::<COLUMNS>(&corner(p, unit, warp), patch, value, add) };
+    unsafe { patch::store::<COLUMNS>(&corner(p, tile, warp, p.mode), patch, value, add) };
 }

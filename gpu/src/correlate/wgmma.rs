@@ -704,8 +704,10 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
                 |sum: u32| if S::SCALE == 0 { sum } else { (sum as i32 >> (2 * S::SCALE)) as u32 };
             let value = |word: usize| [scaled(real[word]), scaled(imaginary[word])];
             let add = |address, sum| S::add_global(address, sum);
-            let (corner, patch) =
-                (&corner(p, unit, warp), self.shared.patches.at(self.pipeline.base, warp));
+            let (corner, patch) = (
+                &corner(p, &unit.tile, warp, unit.slice.mode(p)),
+                self.shared.patches.at(self.pipeline.base, warp),
+            );
             match WORDS {
                 32 => patch::store_rows::<64>(corner, patch, F::row, value, add),
                 64 => patch::store_rows::<128>(corner, patch, F::row, value, add),

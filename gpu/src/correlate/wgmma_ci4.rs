@@ -57,13 +57,13 @@
 //! take three times the instructions to unpack; planes made by one warpgroup, 2.5 % slower at N = 2048; bytes in
 //! four stages and planes in two, 4 % slower; the next step's boxes fetched to the L2 cache beforehand.
 
-use core::ops::{ControlFlow::Continue, Range};
+use core::ops::Range;
 
 use crate::{
     abi::correlate::{CorrelateWarpgroup, STEP_BYTES, TILE_CI4, WarpgroupShared, WarpgroupTile},
     correlate::{
         feed::FRAGMENT_BYTES,
-        warpgroup::{Slice, TileOrigin, Turns, Unit, store, take_ticket, unit_of},
+        warpgroup::{TileOrigin, store, take_ticket, unit_of},
     },
     isa::{
         common::{
@@ -149,8 +149,6 @@ mod loader {
     pub const ROW: u32 = 2;
     /// Its first column's input.
     pub const COLUMN: u32 = 3;
-    /// The byte behind the last of its slice.
-    pub const END: u32 = 4;
     /// Byte of a thread that has loaded all.
     pub const DONE: u32 = u32::MAX;
 }
@@ -180,7 +178,7 @@ impl Correlator<'_> {
     /// # Safety
     /// - Thread 0 of the block alone calls it, for one place of the ring after the other, with the `ticket` that the
     ///   call before left.
-    /// - The loader's words `BYTE` and `END` are zero before the first call; nobody else uses the loader's words.
+    /// - The loader's word `BYTE` holds `p.row_bytes` before the first call; nobody else uses the loader's words.
     /// - The barriers were made, and a barrier of the block stands between that and this call.
     #[inline(always)]
     unsafe fn load(&self, ring: &Ring, ticket: &mut u32) {
@@ -193,22 +191,21 @@ impl Correlator<'_> {
                 return;
             }
             pipeline.wait_empty(ring);
-            if byte >= load_shared(self.loader(loader::END)) {
-                let unit = unit_of(p, *ticket);
-                pipeline.announce(ring, unit);
-                let Some(index) = unit else {
+            if byte >= p.row_bytes {
+                let tile = unit_of(p, *ticket);
+                pipeline.announce(ring, tile);
+                let Some(index) = tile else {
                     store_shared(self.loader(loader::BYTE), loader::DONE);
                     pipeline.arrive_full(ring);
                     return;
                 };
-                let Unit { tile, slice } = self.tile(index);
-                store_shared(self.loader(loader::END), slice.end_byte);
+                let tile = self.tile(index);
                 store_shared(self.loader(loader::CHANNEL), tile.channel);
                 store_shared(self.loader(loader::ROW), tile.first_row);
                 store_shared(self.loader(loader::COLUMN), tile.first_column);
                 // Asked for long before it is needed.
                 *ticket = take_ticket(p);
-                byte = slice.first_byte;
+                byte = 0;
             }
             let word = |word: u32| load_shared(self.loader(word));
             let tile = TileOrigin {
@@ -244,7 +241,7 @@ impl Correlator<'_> {
         let column_of = |thread: u32| {
             panel::offset(thread % WARPGROUP, thread / (2 * WARPGROUP) * panel::CHUNKS / 2)
         };
-        let (mut sum, mut left) = (0, 0);
+        let (mut sum, mut byte) = (0, 0);
         let mut ring = Ring::START;
         // SAFETY: thread 0 alone loads, a step ahead. Each thread waits for its stage to be empty and full before it
         // unpacks half a column, which is its own, and arrives once behind a fence. Both warpgroups see the same
@@ -252,8 +249,7 @@ impl Correlator<'_> {
         unsafe {
             let mut ticket = 0;
             if thread() == 0 {
-                store_shared(self.loader(loader::BYTE), 0);
-                store_shared(self.loader(loader::END), 0);
+                store_shared(self.loader(loader::BYTE), p.row_bytes);
                 ticket = take_ticket(p);
             }
             let mut begun = false;
@@ -269,13 +265,9 @@ impl Correlator<'_> {
                     continue;
                 }
                 pipeline.wait_empty(&loaded);
-                if left == 0 {
-                    let Continue(index) = pipeline.wait_for_tile(pipeline.plan.full, &loaded)
-                    else {
-                        pipeline.arrive_transformed(&loaded);
-                        break;
-                    };
-                    left = Slice::of(p, index).steps();
+                if byte == 0 && pipeline.wait_for_tile(pipeline.plan.full, &loaded).is_break() {
+                    pipeline.arrive_transformed(&loaded);
+                    break;
                 }
                 pipeline.wait_full(&loaded);
                 let from = pipeline.stage(&loaded) + column_of(opaque(thread()));
@@ -285,12 +277,12 @@ impl Correlator<'_> {
                 } else {
                     unpack::<false>(from, &mut sum);
                 }
-                left -= 1;
-                if left == 0 {
+                byte += STEP_BYTES;
+                if byte >= p.row_bytes {
                     // Recomputed, as registers are scarce: a column, and which half.
                     let word = opaque(thread()) % (2 * WARPGROUP);
                     store_shared(self.column_sums(&loaded) + 4 * word, sum);
-                    sum = 0;
+                    (sum, byte) = (0, 0);
                 }
                 fence_proxy_async();
                 pipeline.arrive_transformed(&loaded);
@@ -329,32 +321,32 @@ unsafe fn unpack<const EXCESS: bool>(from: u32, sum: &mut u32) {
 }
 
 impl Work for Correlator<'_> {
-    type Tile = Unit;
+    type Tile = TileOrigin;
     const STEP_BYTES: u32 = STEP_BYTES;
     const TRANSFORMS: bool = true;
 
     #[inline(always)]
-    fn tile(&self, index: u32) -> Unit {
-        Unit::of(self.p, self.shape, index)
+    fn tile(&self, index: u32) -> TileOrigin {
+        TileOrigin::of(self.p, self.shape, index)
     }
 
     #[inline(always)]
-    fn bytes(&self, unit: &Unit) -> Range<u32> {
-        unit.slice.first_byte..unit.slice.end_byte
+    fn bytes(&self, _: &TileOrigin) -> Range<u32> {
+        0..self.p.row_bytes
     }
 
     /// Multiplies the warpgroup's 64 rows by the columns of the tile that lie on or left of the diagonal for the
     /// last of the rows, in whole 64s.
     #[inline(always)]
     unsafe fn multiply(&self, group: u32, index: u32, ring: &mut Ring) {
-        let unit = &self.tile(index);
-        let first_row = unit.tile.first_row + 64 * group;
-        let columns = (first_row + 64).saturating_sub(unit.tile.first_column);
+        let tile = self.tile(index);
+        let first_row = tile.first_row + 64 * group;
+        let columns = (first_row + 64).saturating_sub(tile.first_column);
         // SAFETY: the warpgroup is whole and sees the same rows and columns. A tile that it has nothing of is passed,
         // step by step; the diagonal leaves at most 128 columns of others.
         unsafe {
             if first_row >= self.p.inputs || columns == 0 {
-                self.pipeline.skip(self, unit, ring);
+                self.pipeline.skip(self, &tile, ring);
             } else if columns <= 64 {
                 self.multiply_part::<32>(index, ring);
             } else {
@@ -549,8 +541,7 @@ impl Correlator<'_> {
         Sums<WORDS>: Multiply,
     {
         let Self { p, pipeline, .. } = *self;
-        let unit = &self.tile(index);
-        let rows = self.rows(&unit.tile);
+        let rows = self.rows(&self.tile(index));
         // The columns, and rows among them, are excess-8 in the end.
         let excess = rows == 0 || p.excess == EXCESS_8;
         let rows = panel::ldmatrix_address(rows, 16 * ((thread() - WARPGROUP) / 32), 0);
@@ -558,55 +549,50 @@ impl Correlator<'_> {
         // SAFETY: `steps` leaves the ring at the last stage, which is ready and still held: it has the sums of the
         // columns. Each thread arrives when it has read them.
         unsafe {
-            let times = if excess {
-                self.steps::<WORDS, true>(ring, unit.slice.steps(), rows, &mut sums, &mut row_sums)
+            let byte = if excess {
+                self.steps::<WORDS, true>(ring, rows, &mut sums, &mut row_sums)
             } else {
-                self.steps::<WORDS, false>(ring, unit.slice.steps(), rows, &mut sums, &mut row_sums)
+                self.steps::<WORDS, false>(ring, rows, &mut sums, &mut row_sums)
             };
-            sums.set_right(row_sums, times, self.column_sums(ring));
+            sums.set_right(row_sums, byte, self.column_sums(ring));
             pipeline.arrive_empty(ring);
             pipeline.advance(ring);
         }
-        // Recomputed each time, as registers are scarce: which turn it is, where the tile is, and who this is.
-        let warp = || (opaque(thread()) - WARPGROUP) / 32;
-        let turns = || Turns { p, warp: warp(), rows: self.shape.rows, in_order: false };
-        // SAFETY: the warp is whole, and writes below; the words of turns are this launch's.
-        unsafe { turns().wait(&Slice::of(p, opaque(index))) };
-        let (unit, warp) = (&self.tile(opaque(index)), warp());
+        // Recomputed, as registers are scarce above: where the tile is, and who this is.
+        let tile = &self.tile(opaque(index));
+        let warp = (opaque(thread()) - WARPGROUP) / 32;
         let [imaginary, real, _] = &sums.0;
         // Beyond the last time, bytes are zero: excess-8, each nibble is -8.
         let beyond =
-            if p.excess == 0 { 0 } else { (unit.slice.end_byte.wrapping_neg() % STEP_BYTES) << 15 };
+            if p.excess == 0 { 0 } else { (p.row_bytes.wrapping_neg() % STEP_BYTES) << 15 };
         let value = |word: usize| {
             let real = real[word].wrapping_sub(beyond) as i32 >> 8;
             [real as u32, (imaginary[word] as i32 >> 4) as u32]
         };
         let patch = self.shared.patches.at(pipeline.base, warp);
-        // SAFETY: the warp is whole, its patch its own by the plan; other warps have these rows of the tile in other
-        // turns alone.
+        // SAFETY: the warp is whole, its patch its own by the plan; the block alone has this tile, and the warp alone
+        // these rows.
         unsafe {
             let add = |address, sum| add_global(address, sum);
             if WORDS == 32 {
-                store::<64>(p, unit, warp, patch, value, add);
+                store::<64>(p, tile, warp, patch, value, add);
             } else {
-                store::<128>(p, unit, warp, patch, value, add);
+                store::<128>(p, tile, warp, patch, value, add);
             }
-            turns().pass(&Slice::of(p, opaque(index)));
         }
     }
 
-    /// The `steps` of a unit but for the passing of the last; how many times they are. The lane gives the
+    /// The steps of a tile but for the passing of the last; how many times they are. The lane gives the
     /// address `rows`, in a stage, to `ldmatrix`.
     ///
     /// # Safety
     /// - All 128 threads of the warpgroup call it together; a tile begins in the ring's stage.
     /// - `rows` is the offset in a stage of the 16 bytes that the lane gives to `ldmatrix`.
-    /// - `steps` is not 0.
+    /// - `p.row_bytes` is not 0.
     #[inline(always)]
     unsafe fn steps<const WORDS: usize, const EXCESS: bool>(
         &self,
         ring: &mut Ring,
-        steps: u32,
         rows: u32,
         sums: &mut Sums<WORDS>,
         row_sums: &mut [u32; 2],
@@ -614,8 +600,8 @@ impl Correlator<'_> {
     where
         Sums<WORDS>: Multiply,
     {
-        let Self { pipeline, .. } = *self;
-        let mut left = steps;
+        let Self { p, pipeline, .. } = *self;
+        let mut byte = 0;
         // There is a step at least: a loop that may not run would hold zeros beside the sums.
         loop {
             // SAFETY: the whole warpgroup has waited for the stage, and none of its threads has arrived at `empty`
@@ -626,9 +612,9 @@ impl Correlator<'_> {
                 let columns = pipeline.plan.data.at(pipeline.base, shfl(ring.stage, 0));
                 sums.multiply::<EXCESS>(row_sums, columns + rows, descriptor(columns));
             }
-            left -= 1;
-            if left == 0 {
-                return steps * STEP_BYTES;
+            byte += STEP_BYTES;
+            if byte >= p.row_bytes {
+                return byte;
             }
             // SAFETY: the stage was waited for, and its products too: nothing reads it any more.
             unsafe { pipeline.arrive_empty(ring) };

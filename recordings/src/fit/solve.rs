@@ -22,6 +22,9 @@ pub const LEAST_BLOCKS: usize = 8;
 /// Relative difference up to which error bars count as computed from the blocks.
 const ALIKE: f64 = 0.1;
 
+/// Distance from a bound, of it or of 1, at which a parameter is held there.
+const BESIDE_BOUND: f64 = 1e-5;
+
 /// Rounds of iterations, each as many as MPFIT's limit, after which a fit has not converged.
 const ROUNDS: usize = 4;
 
@@ -219,6 +222,33 @@ impl Layout {
             values = end.values;
         }
         unreachable!("the last round returns")
+    }
+
+    /// Moves parameters that ended a hair beside a bound to it, and fits the others with these fixed there: a curve has
+    /// little slope there, and would tell nothing of them.
+    fn fit_at_bounds(&mut self, curves: &[Vec<Point>], end: End) -> Result<End> {
+        let mut values = end.values.clone();
+        let mut moved = Vec::new();
+        for (place, parameter) in self.parameters.iter().enumerate() {
+            let beside = |bound: f64| {
+                let by = (bound - values[place]).abs();
+                by > 0.0 && by <= BESIDE_BOUND * bound.abs().max(1.0)
+            };
+            let bounds = [parameter.limit_low, parameter.limit_up];
+            let bound = bounds.into_iter().find(|&bound| !parameter.fixed && beside(bound));
+            moved.extend(bound.map(|bound| (place, bound)));
+        }
+        if moved.is_empty() {
+            return Ok(end);
+        }
+        for &(place, bound) in &moved {
+            (values[place], self.parameters[place].fixed) = (bound, true);
+        }
+        let fitted = self.fit(curves, values);
+        for (place, _) in moved {
+            self.parameters[place].fixed = false;
+        }
+        fitted
     }
 
     /// Each quick dark state's time with the least of the diffusion times it is measured by.
@@ -444,6 +474,7 @@ impl Fit {
         if let Some(values) = self.ordered(&layout, &end.values) {
             end = layout.fit(&points, values)?;
         }
+        end = layout.fit_at_bounds(&points, end)?;
         let mut residuals = vec![0.0; points.iter().map(Vec::len).sum()];
         Problem { layout: &layout, curves: &points }.residuals(
             &end.values,

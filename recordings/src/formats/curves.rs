@@ -178,6 +178,10 @@ impl File<'_> {
 
     /// Lag, value and, if there is a third column, standard error.
     fn columns(&self) -> Result<Vec<(String, Curve)>> {
+        if self.lines.first().is_some_and(|(_, line)| line.starts_with("##JCAMP-DX")) {
+            return self
+                .fault("JCAMP-DX, which is not read: expected the program's own text".to_owned());
+        }
         let comment = |line: &str| line.is_empty() || line.starts_with(['#', '%']);
         let lines = self.lines.iter().copied().filter(|(_, line)| !comment(line)).collect();
         let own = File { path: self.path, lines };

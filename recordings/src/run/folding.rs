@@ -93,7 +93,7 @@ impl Folding {
         positive("from one time to the next", interval)?;
         if period < interval {
             return Err(Error::invalid(format!(
-                "{period} s a period: expected at least the {interval} s from one time to the next"
+                "{period:e} s a period: expected at least the {interval:e} s from one time to the next"
             )));
         }
         Self::of(Phases::Period { seconds: period, since: 0.0 }, bins, interval)
@@ -165,7 +165,7 @@ impl Folding {
     pub fn dispersed(mut self, measure: f64, channels: &[f64], reference: f64) -> Result<Self> {
         if !(-MOST_DISPERSION..=MOST_DISPERSION).contains(&measure) {
             return Err(Error::invalid(format!(
-                "a dispersion measure of {measure} pc / cm^3: expected {} to {MOST_DISPERSION}",
+                "a dispersion measure of {measure:e} pc / cm^3: expected {} to {MOST_DISPERSION}",
                 -MOST_DISPERSION
             )));
         }

@@ -33,6 +33,11 @@ pub fn mention_replaced() {
     }
 }
 
+/// Forgets them: of a run that only checks.
+pub fn replace_nothing() {
+    REPLACED.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
+
 /// The parser of a file to read, `-` the standard input.
 pub fn input() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().map(|path| dash(path, STDIN))

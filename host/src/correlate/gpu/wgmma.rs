@@ -164,7 +164,12 @@ impl Launch for OfWarpgroup {
         let channels = piece.channels() as u32;
         let multiprocessors = self.gpu.facts().multiprocessors;
         let steps = row_bytes.div_ceil(STEP_BYTES);
-        let cut = Cut::of(tiles * channels, steps, multiprocessors);
+        // Sums of halves are rounded: their bits depend on the order.
+        let in_order = declared.encoding == correlate::Encoding::Cf16;
+        let cut = match declared.takes_slices {
+            true => Cut::of(tiles * channels, steps, multiprocessors, in_order),
+            false => Cut::none(tiles * channels, steps),
+        };
         let units = cut.units(tiles * channels);
         let blocks = multiprocessors.min(units);
         let words = (tiles * channels - cut.whole) * declared.tile.rows / 16;

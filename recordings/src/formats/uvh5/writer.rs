@@ -175,7 +175,7 @@ impl Writer {
         Err(Error::file(
             path.as_ref(),
             format!(
-                "dumps {seconds} s apart: expected at least {RESOLUTION:.2e} s, as UVH5 has Julian dates, or .npy"
+                "dumps {seconds:.2e} s apart: expected at least {RESOLUTION:.2e} s, as UVH5 has Julian dates, or .npy"
             ),
         ))
     }

@@ -37,7 +37,7 @@ use crate::cli::{
         engine::Engine,
         files::{Files, RawOptions},
         flagging::{Flagging, Judged},
-        run_files::{Existing, RunFiles, input},
+        run_files::{self, Existing, RunFiles, input},
         selection::Timing,
     },
     terminal::{
@@ -94,6 +94,9 @@ impl Args {
         let text = read_text(path)?;
         let text = Text { path, text: &text };
         let said = Plan::read(text)?.make(Some(path), self.existing, self.dry_run)?;
+        if self.dry_run {
+            run_files::replace_nothing();
+        }
         said.into_iter().for_each(|line| if self.dry_run { say(line) } else { tell(line) });
         Ok(())
     }
