@@ -413,6 +413,16 @@ fn packets_without_room_are_counted() {
         let signal =
             |name: &str| witness::run(Command::new("kill").args([name, &id])).map(drop).unwrap();
         signal("-STOP");
+        // Threads that are at work stop a while after the signal was sent.
+        let stops = |task: std::io::Result<fs::DirEntry>| {
+            let state = fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+            state.rsplit(") ").next().unwrap().starts_with('T')
+        };
+        let begun = Instant::now();
+        while !fs::read_dir(format!("/proc/{id}/task")).unwrap().all(stops) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the service goes on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         for packet in &all[..1000] {
             from.send_to(packet, service.listen).unwrap();
         }
