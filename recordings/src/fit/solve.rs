@@ -23,7 +23,7 @@ pub const LEAST_BLOCKS: usize = 8;
 const ALIKE: f64 = 0.1;
 
 /// Distance from a bound, of it or of 1, at which a parameter is held there.
-const BESIDE_BOUND: f64 = 1e-5;
+const BESIDE_BOUND: f64 = 1e-3;
 
 /// Rounds of iterations, each as many as MPFIT's limit, after which a fit has not converged.
 const ROUNDS: usize = 4;
@@ -224,18 +224,21 @@ impl Layout {
         unreachable!("the last round returns")
     }
 
-    /// Moves parameters that ended a hair beside a bound to it, and fits the others with these fixed there: a curve has
-    /// little slope there, and would tell nothing of them.
+    /// Moves parameters that ended a little beside a bound to it, if the curve tells nothing of them there, and fits the
+    /// others with these fixed: its slope ends at the bound.
     fn fit_at_bounds(&mut self, curves: &[Vec<Point>], end: End) -> Result<End> {
         let mut values = end.values.clone();
+        let covariance = self.covariance(&values, &end.status.covar);
         let mut moved = Vec::new();
         for (place, parameter) in self.parameters.iter().enumerate() {
+            let variance = covariance[[place, place]];
+            let untold = !parameter.fixed && !(variance > 0.0 && variance.is_finite());
             let beside = |bound: f64| {
                 let by = (bound - values[place]).abs();
                 by > 0.0 && by <= BESIDE_BOUND * bound.abs().max(1.0)
             };
             let bounds = [parameter.limit_low, parameter.limit_up];
-            let bound = bounds.into_iter().find(|&bound| !parameter.fixed && beside(bound));
+            let bound = bounds.into_iter().find(|&bound| untold && beside(bound));
             moved.extend(bound.map(|bound| (place, bound)));
         }
         if moved.is_empty() {

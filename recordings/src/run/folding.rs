@@ -93,7 +93,7 @@ impl Folding {
         positive("from one time to the next", interval)?;
         if period < interval {
             return Err(Error::invalid(format!(
-                "{period:e} s a period: expected at least the {interval:e} s from one time to the next"
+                "{period} s a period: expected at least the {interval} s from one time to the next"
             )));
         }
         Self::of(Phases::Period { seconds: period, since: 0.0 }, bins, interval)
