@@ -232,13 +232,13 @@ impl Layout {
         let mut moved = Vec::new();
         for (place, parameter) in self.parameters.iter().enumerate() {
             let variance = covariance[[place, place]];
-            let untold = !parameter.fixed && !(variance > 0.0 && variance.is_finite());
+            let told = parameter.fixed || variance > 0.0 && variance.is_finite();
             let beside = |bound: f64| {
                 let by = (bound - values[place]).abs();
                 by > 0.0 && by <= BESIDE_BOUND * bound.abs().max(1.0)
             };
             let bounds = [parameter.limit_low, parameter.limit_up];
-            let bound = bounds.into_iter().find(|&bound| untold && beside(bound));
+            let bound = bounds.into_iter().find(|&bound| !told && beside(bound));
             moved.extend(bound.map(|bound| (place, bound)));
         }
         if moved.is_empty() {
