@@ -37,7 +37,7 @@ impl Cut {
         let sliced = cuts.flat_map(|cut| {
             (2..=Self::MOST_SLICES.min(steps)).map(move |slices| {
                 let slice_steps = steps.div_ceil(slices);
-                // Fewer where the steps of so many would leave none for the last.
+                // Steps of a slice are rounded up: fewer slices may hold them all.
                 Self { whole: tiles - cut, slices: steps.div_ceil(slice_steps), slice_steps }
             })
         });
