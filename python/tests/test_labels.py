@@ -133,3 +133,25 @@ def test_missing_packages_are_named(package: str, call: str, monkeypatch: pytest
     dump = corrust.correlate(np.ones((4, 1, 2, 2), np.int8), device="cpu")
     with pytest.raises(ModuleNotFoundError, match=f"needs the package {package}: pip install {package}"):
         getattr(dump, call)()
+
+
+def test_gates_count_leap_seconds_as_astropy_does(rng: np.random.Generator) -> None:
+    time = pytest.importorskip("astropy.time", reason="needs the package astropy")
+    # UTC has had whole leap seconds since 1972. Half of the epochs lie within seconds of one.
+    leaps = ["1972-07-01", "1981-07-01", "1990-01-01", "1999-01-01", "2009-01-01", "2012-07-01", "2015-07-01", "2017-01-01"]
+    days = time.Time("1972-01-01").mjd, time.Time("2026-01-01").mjd
+    seconds, judged = 7, 0
+    for number in range(300):
+        epoch = time.Time(rng.uniform(*days), format="mjd", scale="utc", precision=9)
+        if number % 2:
+            beside = float(rng.uniform(-3, 3))
+            epoch = time.Time(leaps[number % len(leaps)], precision=9) + time.TimeDelta(beside, format="sec")
+        start = time.Time(rng.uniform(*days), format="mjd", scale="utc", precision=9)
+        phase = ((start - epoch).sec + 0.5e-3) % seconds
+        # A leap second is read as the next minute's first; beside the edge of a gate rounding to 1 ns decides.
+        if ":60" in epoch.isot or min(phase % 1, 1 - phase % 1) < 1e-6:
+            continue
+        gates = corrust.Folding(seconds, 1e-3, period=float(seconds), start=start, epoch=epoch)
+        assert gates.numbers(0, 1)[0] == int(phase), (start.isot, epoch.isot)
+        judged += 1
+    assert judged > 250

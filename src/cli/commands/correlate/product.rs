@@ -135,12 +135,12 @@ pub struct Made {
 
 impl Made {
     /// Completes the files of a stream of `recorded` times, `flagged` samples of which are missing as RFI, and warns of
-    /// what is missing.
-    pub fn finish(self, recorded: u64, flagged: f64) -> Result<Totals> {
+    /// what is missing, `named` first.
+    pub fn finish(self, named: &str, recorded: u64, flagged: f64) -> Result<Totals> {
         let (outputs, totals) = self.files.take();
         outputs.finish()?;
         // Of some channels as many as of all, on average.
-        totals.warn(recorded, self.integration, self.part * flagged, self.keep_partial);
+        totals.warn(named, recorded, self.integration, self.part * flagged, self.keep_partial);
         Ok(totals)
     }
 }
@@ -446,7 +446,7 @@ pub fn correlate(
     drop(bar);
     let flagged = judged.as_ref().map_or(0.0, |judged| judged.samples().flagged);
     judged.map_or(Ok(()), Judged::finish)?;
-    let totals = made.finish(recorded, flagged)?;
+    let totals = made.finish("", recorded, flagged)?;
 
     let seconds = start.elapsed().as_secs_f64();
     if is_raw {

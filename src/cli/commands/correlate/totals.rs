@@ -61,18 +61,26 @@ impl Totals {
     }
 
     /// Says which times of the recording are not in the dumps, and which samples of those are missing, `flagged` of them as
-    /// they are no noise; and how long a last dump is that is kept although it is shorter than the others.
-    pub fn warn(&self, recorded: u64, integration: u64, flagged: f64, keep_partial: bool) {
+    /// they are no noise; and how long a last dump is that is kept although it is shorter than the others. `named` comes
+    /// first, where one command makes several products.
+    pub fn warn(
+        &self,
+        named: &str,
+        recorded: u64,
+        integration: u64,
+        flagged: f64,
+        keep_partial: bool,
+    ) {
         let Self { unit, times, kept, last, .. } = *self;
         let all = unit.several();
         if recorded > times && recorded < u64::MAX {
             warn(format_args!(
-                "the last {} of {recorded} {all} do not fill a dump of {integration} and are left out",
+                "{named}the last {} of {recorded} {all} do not fill a dump of {integration} and are left out",
                 recorded - times
             ));
         }
         if keep_partial && self.dumps > 0 && last < integration {
-            note(format_args!("the last dump has {} of {integration}", unit.count(last)));
+            note(format_args!("{named}the last dump has {} of {integration}", unit.count(last)));
         }
         let samples = self.samples();
         let missing = self.missing();
@@ -83,11 +91,11 @@ impl Totals {
             let lost = if self.delayed { LOST_OR_BEYOND } else { LOST };
             let causes = [(lost, missing - before - flagged), (BEFORE, before), (FLAGGED, flagged)];
             let worth = if self.bits { "are left out" } else { "count as zero" };
-            warn(format_args!("{} and {worth}", fractions(samples, &causes)));
+            warn(format_args!("{named}{} and {worth}", fractions(samples, &causes)));
         }
         if kept < times {
             warn(format_args!(
-                "{} of {times} {all} belong to no gate and are dropped",
+                "{named}{} of {times} {all} belong to no gate and are dropped",
                 times - kept
             ));
         }

@@ -628,7 +628,7 @@ impl<'a> Plan<'a> {
         }
         judged?;
         first.map_or(Ok(()), Err)?;
-        said.extend(samples.map(|samples| samples.said()));
+        said.extend(samples.map(|samples| format!("of all that was read, {}", samples.said())));
         said.extend(input.received());
         let seconds = start.elapsed().as_secs_f64();
         said.push(format!(

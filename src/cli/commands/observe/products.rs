@@ -290,9 +290,9 @@ impl Request {
             Self::Visibilities(options) => {
                 let (product, made) = options.begin(place, Kernel::Auto)?;
                 run.add(&name, product);
-                let flagged = place.flagged.clone();
+                let (flagged, named) = (place.flagged.clone(), format!("{name}: "));
                 Box::new(move |recorded| {
-                    let totals = made.finish(recorded, flagged.get())?;
+                    let totals = made.finish(&named, recorded, flagged.get())?;
                     Ok(count(totals.dumps, "dump"))
                 })
             }
