@@ -147,7 +147,7 @@ impl Case {
         stage.put(view)?;
         stage.close();
         let found = stage.judge()?;
-        if found != (expected, flagged.clone()) {
+        if found != (&expected, flagged.clone()) {
             return Err("sums or flags differ from the CPU's".into());
         }
         let mut plans = [self.correlator()?, self.correlator()?];

@@ -1,6 +1,6 @@
 //! Dumps at multiples of the integration since the sync time.
 
-use corrust_host::{Correlator, Result, samples::Shape};
+use corrust_host::{Correlator, Result, kurtosis::Judgement, samples::Shape};
 use corrust_recordings::run::Folding;
 
 use super::{
@@ -106,13 +106,8 @@ impl<C: Channels> Integrator<C> {
         self.steps.sums().correlator()
     }
 
-    /// Blocks of an input's channel that were flagged, and all that were judged; [`None`] where nothing is judged.
-    pub fn flagged(&self) -> Option<[u64; 2]> {
-        self.steps.flagged()
-    }
-
-    /// Samples that were flagged, that were lost before, and all that were judged; [`None`] where nothing is judged.
-    pub fn judged_samples(&self) -> Option<[u64; 3]> {
+    /// Numbers of blocks and samples that were judged; [`None`] where nothing is judged.
+    pub fn judged(&self) -> Option<Judgement> {
         self.steps.judged()
     }
 

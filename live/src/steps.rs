@@ -6,7 +6,7 @@ use corrust_host::{
     Correlator, Device, Error, Layout, Result, Samples, Upchanneliser,
     channelise::SpectrumEncoding,
     device::{self, Gpu},
-    kurtosis::{Judge, Kurtosis, Stage, Sums as Moments},
+    kurtosis::{Judge, Judgement, Kurtosis, Stage, Sums as Moments},
     samples::{Extents, Memory, Missing, Shape, Strides},
 };
 
@@ -118,14 +118,9 @@ impl Steps {
         self.sums.wait()
     }
 
-    /// Blocks of an input's channel that were flagged, and all that were judged.
-    pub(super) fn flagged(&self) -> Option<[u64; 2]> {
-        self.before.flags.as_ref().map(|flags| flags.blocks)
-    }
-
-    /// Samples that were flagged, that were lost before, and all that were judged.
-    pub(super) fn judged(&self) -> Option<[u64; 3]> {
-        self.before.flags.as_ref().map(|flags| flags.samples)
+    /// What was judged, if flags are made.
+    pub(super) fn judged(&self) -> Option<Judgement> {
+        self.before.flags.as_ref().map(|flags| flags.judged)
     }
 }
 
@@ -200,10 +195,7 @@ struct Flags {
     block_times: usize,
     /// The first time in the room, and how many before the first sample are lost; [`None`] of an empty one.
     held: Option<(u64, usize)>,
-    /// Blocks of an input's channel that were flagged, and all that were judged.
-    blocks: [u64; 2],
-    /// Samples that were flagged, that were lost before, and all.
-    samples: [u64; 3],
+    judged: Judgement,
 }
 
 impl Flags {
@@ -215,7 +207,7 @@ impl Flags {
         };
         // A room that does not fit is refused now.
         room.begin()?;
-        Ok(Self { room, block_times, held: None, blocks: [0; 2], samples: [0; 3] })
+        Ok(Self { room, block_times, held: None, judged: Judgement::default() })
     }
 
     /// Judges samples from time `start` on, and adds whole blocks to `sums`.
@@ -270,29 +262,10 @@ impl Flags {
     fn judge(&mut self, sums: &mut Sums, done: Done<'_>) -> Result<()> {
         let Some((first, lost)) = self.held.take() else { return Ok(()) };
         let (moments, flagged) = self.room.judge()?;
-        self.count(&moments, &flagged);
+        moments.count_into(&flagged, &mut self.judged);
         let samples = self.room.view();
         let times = samples.extents().times;
         sums.add(samples.times(lost..times), first + lost as u64, done)
-    }
-
-    fn count(&mut self, moments: &Moments, flagged: &[Missing]) {
-        let cells = |gap: &Missing| (gap.channels.len() * gap.inputs.len()) as u64;
-        self.blocks[0] += flagged.iter().map(cells).sum::<u64>();
-        let judged = moments.values.len() as u64 / 3;
-        self.blocks[1] += judged;
-        let blocks = moments.values.shape()[0].max(1) as u64;
-        let all = judged / blocks * moments.times as u64;
-        let valid = moments.values.iter().step_by(3).map(|&valid| valid as u64).sum::<u64>();
-        for gap in flagged {
-            let block = gap.times.start / moments.block_times;
-            for channel in gap.channels.clone() {
-                let of = |input| moments.values[[block, channel, input, 0]] as u64;
-                self.samples[0] += gap.inputs.clone().map(of).sum::<u64>();
-            }
-        }
-        self.samples[1] += all - valid;
-        self.samples[2] += all;
     }
 }
 
@@ -354,21 +327,18 @@ impl Room {
         }
     }
 
-    fn judge(&mut self) -> Result<(Moments, Vec<Missing>)> {
+    fn judge(&mut self) -> Result<(&Moments, Vec<Missing>)> {
         match self {
             Self::Gpu(stage, _) => {
                 stage.close();
                 stage.judge()
             }
             Self::Host(room) => {
-                let moments = room.kurtosis.sums(samples(
-                    &room.shape,
-                    &room.bytes,
-                    [room.most, room.times],
-                    &room.missing,
-                ))?;
-                let flagged = room.judge.flagged(&moments);
-                room.missing.extend(flagged.iter().cloned());
+                let HostRoom { shape, bytes, most, times, missing, moments, .. } = room;
+                let view = samples(shape, bytes, [*most, *times], missing);
+                room.kurtosis.sums_into(view, moments)?;
+                let flagged = room.judge.flagged(moments);
+                missing.extend(flagged.iter().cloned());
                 Ok((moments, flagged))
             }
         }
@@ -389,6 +359,8 @@ struct HostRoom {
     shape: Shape,
     kurtosis: Kurtosis,
     judge: Judge,
+    /// Of what was judged last.
+    moments: Moments,
     /// Most times, and those that are there.
     most: usize,
     times: usize,
@@ -402,7 +374,8 @@ impl HostRoom {
         let kurtosis = plan.device(Device::Cpu).build()?;
         let most = most.max(1).next_multiple_of(block_times);
         let bytes = device::zeros(shape.bytes(most))?;
-        Ok(Self { shape, kurtosis, judge, most, times: 0, bytes, missing: Vec::new() })
+        let (moments, missing) = (Moments::default(), Vec::new());
+        Ok(Self { shape, kurtosis, judge, moments, most, times: 0, bytes, missing })
     }
 
     fn put(&mut self, samples: &Samples<'_>) -> Result<()> {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use corrust_gpu::abi::kurtosis::{CLEAR, Clear, MOMENTS, MOMENTS_ALONG_TIME, Moments};
 
+use rayon::prelude::*;
+
 use super::{plan::Block, sums::Sums};
 use crate::{
     device::{
-        gpu::{Gpu, Stream},
-        host,
+        gpu::{Gpu, LockedBytes, Stream},
         memory::Buffer,
     },
     error::Result,
@@ -16,20 +17,26 @@ use crate::{
     samples::Samples,
 };
 
-/// A GPU, and its memory for samples, sums and flags.
+/// A GPU, its memory for samples, sums and flags, and page-locked memory for sums.
 #[derive(Debug)]
 pub(super) struct OnGpu {
     gpu: Arc<dyn Gpu>,
     buffers: Option<[Buffer; 3]>,
+    pairs: Option<LockedBytes>,
 }
 
 impl OnGpu {
     pub(super) fn new(gpu: Arc<dyn Gpu>) -> Self {
-        Self { gpu, buffers: None }
+        Self { gpu, buffers: None, pairs: None }
     }
 
-    /// Adds sums of `bytes` in host memory, in which missing samples are zero.
-    pub(super) fn add(&mut self, block: &Block, bytes: &[u8], sums: &mut Sums) -> Result<()> {
+    /// Makes the sums of `bytes` in host memory, in which missing samples are zero.
+    pub(super) fn bring_and_sum(
+        &mut self,
+        block: &Block,
+        bytes: &[u8],
+        sums: &mut Sums,
+    ) -> Result<()> {
         let stream = Stream::default();
         let address = {
             let [samples, ..] = self.buffers()?;
@@ -37,11 +44,11 @@ impl OnGpu {
             samples.upload(stream, bytes)?;
             samples.address()
         };
-        self.add_resident(block, address, stream, sums)
+        self.sum(block, address, stream, sums)
     }
 
-    /// Adds sums of complete samples at a device address, for work in the order of `stream`.
-    pub(super) fn add_resident(
+    /// Makes the sums of complete samples at a device address, for work in the order of `stream`.
+    pub(super) fn sum(
         &mut self,
         block: &Block,
         address: u64,
@@ -52,14 +59,23 @@ impl OnGpu {
         let gpu = self.gpu.clone();
         let [_, buffer, _] = self.buffers()?;
         buffer.reserve(16 * results)?;
+        let address_of_sums = buffer.address();
         // SAFETY: the samples reach as far as their strides lead, and there is a place for each result.
-        unsafe { launch(&gpu, block, [address, buffer.address()], stream)? };
-        let mut pairs: Vec<u64> = host::zeros(2 * results)?;
-        buffer.download(stream, &mut pairs)?;
+        unsafe { launch(&gpu, block, [address, address_of_sums], stream)? };
+        let pairs = match &mut self.pairs {
+            Some(pairs) if pairs.len() >= 16 * results => pairs,
+            none => none.insert(gpu.locked_bytes(16 * results)?),
+        };
+        let pairs = &mut pairs[..16 * results];
+        // SAFETY: the buffer has as many bytes, which nothing else uses before they are there.
+        unsafe { gpu.copy_out(stream, address_of_sums, pairs)? };
+        gpu.wait(stream)?;
         let values = sums.values.as_slice_mut().expect("sums lie in one piece");
-        for (sums, pair) in values.chunks_exact_mut(3).zip(pairs.chunks_exact(2)) {
-            (sums[1], sums[2]) = (pair[0] as i64, pair[1] as i64);
-        }
+        let cells = values.as_chunks_mut::<3>().0.par_iter_mut();
+        let pairs = pairs.as_chunks::<8>().0.par_chunks_exact(2);
+        cells.zip(pairs).with_min_len(1 << 12).for_each(|(sums, pair)| {
+            (sums[1], sums[2]) = (i64::from_ne_bytes(pair[0]), i64::from_ne_bytes(pair[1]));
+        });
         Ok(())
     }
 

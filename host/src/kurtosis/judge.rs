@@ -79,12 +79,22 @@ impl Kind {
 
     /// The statistic of a block: by how much its mean squared power is more than that of noise of its mean power, by the square
     /// of the latter. Its limits and its mean for noise follow: `[statistic, least, most, mean]`.
-    fn statistic(&self, [samples, sum, squares]: [i64; 3], false_alarm: f64) -> [f64; 4] {
+    /// `near` is the place of a block before, which is often a near one.
+    fn statistic(
+        &self,
+        [samples, sum, squares]: [i64; 3],
+        near: &mut Near,
+        false_alarm: f64,
+    ) -> [f64; 4] {
         let power = sum as f64 / samples as f64;
-        let place = self.levels.place(power);
+        let place = self.levels.place(power, near.entry);
+        near.entry = Some(place.entry);
+        if near.samples != samples {
+            (near.samples, near.count) = (samples, CountPosition::of(samples));
+        }
         let statistic =
             (squares as f64 / samples as f64 - self.levels.square(place)) / (power * power);
-        let [least, most, mean] = self.limits(samples, place, false_alarm);
+        let [least, most, mean] = self.limits(near.count, place, false_alarm);
         [statistic, least, most, mean]
     }
 
@@ -95,10 +105,10 @@ impl Kind {
         *cell.get_or_init(made)
     }
 
-    /// Limits and mean for `samples` samples at a place, interpolated between the tabulated ones.
+    /// Limits and mean at a place of either table, interpolated between the tabulated ones.
     fn limits(
         &self,
-        samples: i64,
+        CountPosition { count, beside }: CountPosition,
         TablePosition { entry, part }: TablePosition,
         false_alarm: f64,
     ) -> [f64; 3] {
@@ -106,17 +116,39 @@ impl Kind {
             let [a, b] = [entry, entry + 1].map(|entry| self.made(count, entry, false_alarm));
             [0, 1, 2].map(|of| a[of] + part * (b[of] - a[of]))
         };
+        let Some(beside) = beside else { return row(count) };
+        let [a, b] = [row(count), row(count + 1)];
+        [0, 1, 2].map(|of| a[of] + beside * (b[of] - a[of]))
+    }
+}
+
+/// Place of a number of samples in the table: a tabulated number, and how far it is from there to the next, if it is beside.
+#[derive(Clone, Copy, Debug, Default)]
+struct CountPosition {
+    count: i32,
+    beside: Option<f64>,
+}
+
+impl CountPosition {
+    fn of(samples: i64) -> Self {
         let count = (samples as f64).log2() * f64::from(COUNTS) + 1e-9;
         let count = (count as i32).min(LAST_COUNT - 1);
         if samples == i64::from(samples_of(count)) {
-            return row(count);
+            return Self { count, beside: None };
         }
         let root = |samples: f64| samples.sqrt().recip();
         let [a, b] = [count, count + 1].map(|count| root(f64::from(samples_of(count))));
         let beside = ((a - root(samples as f64)) / (a - b)).clamp(0.0, 1.0);
-        let [a, b] = [row(count), row(count + 1)];
-        [0, 1, 2].map(|of| a[of] + beside * (b[of] - a[of]))
+        Self { count, beside: Some(beside) }
     }
+}
+
+/// Places of the block before in the tables of its kind.
+#[derive(Clone, Copy, Debug, Default)]
+struct Near {
+    entry: Option<usize>,
+    samples: i64,
+    count: CountPosition,
 }
 
 /// Samples of a tabulated number.
@@ -200,7 +232,7 @@ impl Judge {
             return None;
         }
         let kind = self.kind(channel);
-        let [statistic, _, _, mean] = kind.statistic(sums, self.false_alarm);
+        let [statistic, _, _, mean] = kind.statistic(sums, &mut Near::default(), self.false_alarm);
         // Nita and Gary's factor for powers of a gamma distribution of this shape.
         let shape = 1.0 / (1.0 + kind.circularity * kind.circularity);
         let scale = (samples as f64 * shape + 1.0) / (samples as f64 - 1.0);
@@ -209,11 +241,15 @@ impl Judge {
 
     /// Whether a block of a channel with these `S0`, `S1`, `S2` is to be flagged.
     pub fn flags(&self, channel: usize, sums: [i64; 3]) -> bool {
+        self.flags_of(self.kind(channel), sums, &mut Near::default())
+    }
+
+    fn flags_of(&self, kind: &Kind, sums: [i64; 3], near: &mut Near) -> bool {
         let [samples, sum, _] = sums;
         if samples < FEWEST_SAMPLES || sum <= 0 {
             return false;
         }
-        let [statistic, least, most, _] = self.kind(channel).statistic(sums, self.false_alarm);
+        let [statistic, least, most, _] = kind.statistic(sums, near, self.false_alarm);
         !(least..=most).contains(&statistic)
     }
 
@@ -223,14 +259,14 @@ impl Judge {
         if sums.values.is_empty() {
             return Vec::new();
         }
-        let values = sums.values.as_slice().expect("sums lie in standard order");
-        let (cells, _) = values.as_chunks::<3>();
+        let cells = sums.cells();
         let of_row = |(row, cells): (usize, &[[i64; 3]])| {
             let (block, channel) = (row / channels, row % channels);
             let mut flagged: Vec<Missing> = Vec::new();
             let mut open = false;
+            let (kind, mut near) = (self.kind(channel), Near::default());
             for (input, sums_of) in cells.iter().enumerate() {
-                let flag = self.flags(channel, *sums_of);
+                let flag = self.flags_of(kind, *sums_of, &mut near);
                 match flagged.last_mut() {
                     Some(last) if flag && open => last.inputs.end = input + 1,
                     _ if flag => flagged.push(
@@ -398,5 +434,34 @@ mod tests {
             Judge::new(Encoding::Cf16, 0.01).is_err() && Judge::new(Encoding::Ci8, 0.0).is_err()
         );
         assert!(judge.clone().circularity(&[0.5, 1.1]).is_err());
+    }
+
+    /// Blocks of any power and number of samples are judged alike beside others and alone.
+    #[test]
+    fn neighbours_change_no_verdict() {
+        let mut rng = StdRng::seed_from_u64(7);
+        let judge = Judge::new(Encoding::Ci8, 0.05).unwrap().circularity(&[0.0, 1.0]).unwrap();
+        let (blocks, channels, inputs) = (3, 2, 400);
+        let cell = |_| {
+            let samples = rng.random_range(0..300_i64);
+            let power = 10_f64.powf(rng.random_range(-2.0..5.0));
+            let squares = power * power * rng.random_range(1.6..3.4);
+            [samples, (power * samples as f64) as i64, (squares * samples as f64) as i64]
+        };
+        let values: Vec<i64> = (0..blocks * channels * inputs).flat_map(cell).collect();
+        let values =
+            ndarray::Array4::from_shape_vec((blocks, channels, inputs, 3), values).unwrap();
+        let sums = Sums { values, block_times: 300, times: 300 * blocks };
+        let mut found = vec![false; blocks * channels * inputs];
+        for flag in judge.flagged(&sums) {
+            let row = (flag.times.start / 300 * channels + flag.channels.start) * inputs;
+            found[row + flag.inputs.start..row + flag.inputs.end].fill(true);
+        }
+        let cells = sums.cells().iter().enumerate();
+        let alone: Vec<bool> =
+            cells.map(|(at, cell)| judge.flags(at / inputs % channels, *cell)).collect();
+        assert_eq!(found, alone);
+        let count = alone.iter().filter(|&&flag| flag).count();
+        assert!((400..2000).contains(&count), "{count}");
     }
 }

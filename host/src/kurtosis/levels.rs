@@ -93,10 +93,17 @@ impl Levels {
         self.entries.len()
     }
 
-    /// Place of a mean power.
-    pub(super) fn place(&self, power: f64) -> TablePosition {
-        let above = self.entries.partition_point(|entry| entry.power < power);
-        let above = above.clamp(1, self.entries.len() - 1);
+    /// Place of a mean power, which may be close to the entry `near`.
+    pub(super) fn place(&self, power: f64, near: Option<usize>) -> TablePosition {
+        let search = || self.entries.partition_point(|entry| entry.power < power);
+        let last = self.entries.len() - 1;
+        let mut above = near.map_or_else(search, |near| near + 1).clamp(1, last);
+        while above < last && self.entries[above].power < power {
+            above += 1;
+        }
+        while above > 1 && self.entries[above - 1].power >= power {
+            above -= 1;
+        }
         let (a, b) = (self.entries[above - 1], self.entries[above]);
         let part = ((power - a.power) / (b.power - a.power)).clamp(0.0, 1.0);
         TablePosition { entry: above - 1, part }

@@ -4,11 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use corrust_gpu::abi::kurtosis::MOST_TIMES;
 
-use super::{
-    cpu,
-    gpu::OnGpu,
-    sums::{Sums, counted},
-};
+use super::{cpu, gpu::OnGpu, sums::Sums};
 use crate::{
     device::{
         choice::{Device, Devices},
@@ -125,6 +121,16 @@ impl Kurtosis {
     /// [`Error::Invalid`] for samples of another encoding, or in memory that the plan does not reach;
     /// [`Error::Device`] and [`Error::OutOfMemory`] from the device.
     pub fn sums(&mut self, samples: Samples<'_>) -> Result<Sums> {
+        let mut sums = Sums::default();
+        self.sums_into(samples, &mut sums)?;
+        Ok(sums)
+    }
+
+    /// [`sums`](Self::sums) in the place of earlier ones, whose memory is used again.
+    ///
+    /// # Errors
+    /// As for [`sums`](Self::sums).
+    pub fn sums_into(&mut self, samples: Samples<'_>, sums: &mut Sums) -> Result<()> {
         if samples.element() != Element::Voltage(self.encoding) {
             return Err(Error::invalid(format!(
                 "samples are {}: expected {}, as the plan of the spectral kurtosis has",
@@ -133,9 +139,9 @@ impl Kurtosis {
             )));
         }
         let Extents { channels, inputs, times } = samples.extents();
-        let mut sums = counted(&samples, self.block_times);
+        sums.reset(&samples, self.block_times);
         if sums.values.is_empty() {
-            return Ok(sums);
+            return Ok(());
         }
         let fits = [channels, inputs, times].into_iter().all(|count| u32::try_from(count).is_ok());
         if !fits {
@@ -162,7 +168,7 @@ impl Kurtosis {
             }
             Memory::Device(_) => {
                 let Some(gpu) = &mut self.gpu else {
-                    return samples.check_host().map(|()| sums);
+                    return samples.check_host();
                 };
                 if !samples.is_ready() {
                     return Err(Error::invalid(
@@ -176,16 +182,15 @@ impl Kurtosis {
                         "samples of two bytes at an odd address: expected even ones for their spectral kurtosis",
                     ));
                 }
-                gpu.add_resident(&block(strides), address, stream, &mut sums)?;
-                return Ok(sums);
+                return gpu.sum(&block(strides), address, stream, sums);
             }
         };
         let block = block(strides);
         match &mut self.gpu {
-            None => cpu::add(&block, &bytes, &mut sums),
-            Some(gpu) => gpu.add(&block, &bytes, &mut sums)?,
+            None => cpu::add(&block, &bytes, sums),
+            Some(gpu) => gpu.bring_and_sum(&block, &bytes, sums)?,
         }
-        Ok(sums)
+        Ok(())
     }
 }
 

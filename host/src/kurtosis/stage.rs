@@ -54,6 +54,8 @@ pub struct Stage {
     gpu: Arc<dyn Gpu>,
     kurtosis: Kurtosis,
     judge: Judge,
+    /// Of the stretch that was judged last.
+    sums: Sums,
     shape: Shape,
     /// Most times.
     room_times: usize,
@@ -98,6 +100,7 @@ impl Stage {
             gpu: gpu.clone(),
             kurtosis,
             judge,
+            sums: Sums::default(),
             shape,
             room_times,
             rooms: [room()?, room()?],
@@ -309,11 +312,11 @@ impl Stage {
     ///
     /// # Errors
     /// The device's own.
-    pub fn judge(&mut self) -> Result<(Sums, Vec<Missing>)> {
-        let Self { kurtosis, judge, shape, room_times, rooms, closed, .. } = self;
+    pub fn judge(&mut self) -> Result<(&Sums, Vec<Missing>)> {
+        let Self { kurtosis, judge, sums, shape, room_times, rooms, closed, .. } = self;
         let view = rooms[*closed].view(shape, *room_times);
-        let sums = kurtosis.sums(view)?;
-        let flagged = judge.flagged(&sums);
+        kurtosis.sums_into(view, sums)?;
+        let flagged = judge.flagged(sums);
         if !flagged.is_empty() {
             // SAFETY: nothing else uses the room's samples before they are judged.
             unsafe { kurtosis.clear(&view, &flagged)? };

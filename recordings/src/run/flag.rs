@@ -122,7 +122,7 @@ impl<'a> Flag<'a> {
             self.ahead = Some(self.fill()?);
         }
         let (sums, flagged) = self.stage.judge()?;
-        (self.tell)(&sums, &flagged)?;
+        (self.tell)(sums, &flagged)?;
         Ok((passed, times as u64))
     }
 }

@@ -20,6 +20,8 @@ pub struct Flagged {
     blocks: Box<dyn Blocks>,
     kurtosis: Kurtosis,
     judge: Judge,
+    /// Of the block that was judged last.
+    sums: Sums,
     position: u64,
     tell: Tell,
 }
@@ -34,7 +36,8 @@ impl Flagged {
         (kurtosis, judge): (Kurtosis, Judge),
         tell: impl FnMut(&Sums, &[Missing]) -> Result<()> + Send + 'static,
     ) -> Self {
-        Self { blocks: Box::new(blocks), kurtosis, judge, position: 0, tell: Box::new(tell) }
+        let sums = Sums::default();
+        Self { blocks: Box::new(blocks), kurtosis, judge, sums, position: 0, tell: Box::new(tell) }
     }
 
     /// Passes over a gap, whose stretches have zero sums.
@@ -79,9 +82,9 @@ impl Blocks for Flagged {
         self.pass(block.gap)?;
         self.aligned()?;
         self.position += block.times as u64;
-        let sums = self.kurtosis.sums(block.view(&shape))?;
-        let flagged = self.judge.flagged(&sums);
-        (self.tell)(&sums, &flagged)?;
+        self.kurtosis.sums_into(block.view(&shape), &mut self.sums)?;
+        let flagged = self.judge.flagged(&self.sums);
+        (self.tell)(&self.sums, &flagged)?;
         for missing in &flagged {
             block.clear(&shape, missing);
         }

@@ -11,7 +11,7 @@ use corrust::{
     correlate::Shape,
     device::Gpu,
     format::npy::{Dtype, Writer},
-    kurtosis::{FALSE_ALARM, Judge, Kurtosis, Stage, Sums},
+    kurtosis::{FALSE_ALARM, Judge, Judgement, Kurtosis, Stage, Sums},
     run::{Blocks, Flag, Flagged, Reader, Source},
     samples::Missing,
 };
@@ -196,14 +196,14 @@ impl Judged {
 
     /// Numbers of samples that were judged, lost before, and flagged.
     pub fn samples(&self) -> Judgement {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner).samples
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner).judged
     }
 
     /// Completes the files, and says how much is flagged and missing.
     pub fn report(self) -> Result<()> {
         let samples = self.samples();
         self.finish()?;
-        tell(samples.said());
+        tell(missing_samples(&samples));
         Ok(())
     }
 
@@ -212,34 +212,28 @@ impl Judged {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         let finish = |file: Option<Writer>| file.map_or(Ok(()), Writer::finish);
         all([finish(tables.kurtosis.take()), finish(tables.flags.take())])?;
-        let Tables { flagged, judged, .. } = *tables;
-        tell(format_args!("flagged {flagged} of {} of an input's channel", count(judged, "block")));
+        tell(flagged_blocks(&tables.judged));
         Ok(())
     }
 }
 
-/// Numbers of samples of inputs and channels.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Judgement {
-    pub all: f64,
-    pub lost: f64,
-    pub flagged: f64,
+/// How many blocks are flagged, in words.
+pub fn flagged_blocks(judged: &Judgement) -> String {
+    let Judgement { blocks, flagged_blocks, .. } = *judged;
+    format!("flagged {flagged_blocks} of {} of an input's channel", count(blocks, "block"))
 }
 
-impl Judgement {
-    /// Fractions that are missing, in words.
-    pub fn said(&self) -> String {
-        fractions(self.all, &[(LOST, self.lost), (FLAGGED, self.flagged)])
-    }
+/// Which fractions of the samples are missing, in words.
+pub fn missing_samples(judged: &Judgement) -> String {
+    let [all, lost, flagged] = [judged.samples, judged.lost, judged.flagged].map(|n| n as f64);
+    fractions(all, &[(LOST, lost), (FLAGGED, flagged)])
 }
 
 /// Files of sums and of flags.
 struct Tables {
     kurtosis: Option<Writer>,
     flags: Option<Writer>,
-    judged: u64,
-    flagged: u64,
-    samples: Judgement,
+    judged: Judgement,
 }
 
 impl Tables {
@@ -252,28 +246,13 @@ impl Tables {
         Ok(Self {
             kurtosis: create(&options.kurtosis, Dtype::Int64, &[channels, inputs, 3])?,
             flags: create(&options.flags, Dtype::Uint8, &[channels, inputs])?,
-            judged: 0,
-            flagged: 0,
-            samples: Judgement::default(),
+            judged: Judgement::default(),
         })
     }
 
     fn append(&mut self, sums: &Sums, flagged: &[Missing]) -> Result<()> {
         let &[blocks, channels, inputs, _] = sums.values.shape() else { return Ok(()) };
-        let sample = |missing: &Missing| (missing.channels.len() * missing.inputs.len()) as u64;
-        self.judged += (blocks * channels * inputs) as u64;
-        self.flagged += flagged.iter().map(sample).sum::<u64>();
-        let all = (sums.times * channels * inputs) as f64;
-        let valid = sums.values.iter().step_by(3).map(|&valid| valid as f64).sum::<f64>();
-        self.samples.all += all;
-        self.samples.lost += all - valid;
-        for missing in flagged {
-            let block = missing.times.start / sums.block_times;
-            for channel in missing.channels.clone() {
-                let of = |input| sums.values[[block, channel, input, 0]] as f64;
-                self.samples.flagged += missing.inputs.clone().map(of).sum::<f64>();
-            }
-        }
+        sums.count_into(flagged, &mut self.judged);
         if let Some(file) = &mut self.kurtosis {
             for value in sums.values.as_slice().unwrap_or_default().chunks(1 << 16) {
                 let bytes: Vec<u8> = value.iter().flat_map(|value| value.to_le_bytes()).collect();

@@ -164,7 +164,7 @@ impl Args {
         if self.flagging.flag.is_some() {
             let judged = self.write_judged((voltages, plan), &gpus, &mut output, &bar)?;
             drop(bar);
-            let flagged = judged.as_ref().map_or(0.0, |judged| judged.samples().flagged);
+            let flagged = judged.as_ref().map_or(0.0, |judged| judged.samples().flagged as f64);
             output.report(&made, output.samples(), start.elapsed().as_secs_f64(), flagged);
             return all([output.finish(described), judged.map_or(Ok(()), Judged::finish)]);
         }

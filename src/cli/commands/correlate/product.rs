@@ -444,7 +444,7 @@ pub fn correlate(
     run.add("visibilities", product);
     let done = run.all()?;
     drop(bar);
-    let flagged = judged.as_ref().map_or(0.0, |judged| judged.samples().flagged);
+    let flagged = judged.as_ref().map_or(0.0, |judged| judged.samples().flagged as f64);
     judged.map_or(Ok(()), Judged::finish)?;
     let totals = made.finish("", recorded, flagged)?;
 

@@ -36,7 +36,7 @@ use crate::cli::{
     options::{
         engine::Engine,
         files::{Files, RawOptions},
-        flagging::{Flagging, Judged},
+        flagging::{Flagging, Judged, missing_samples},
         run_files::{self, Existing, RunFiles, input},
         selection::Timing,
     },
@@ -607,7 +607,7 @@ impl<'a> Plan<'a> {
         // Of files times that no product wanted are not read.
         let recorded = if expected.is_some() { done } else { recorded };
         let samples = judged.as_ref().map(Judged::samples);
-        flagged.set(samples.map_or(0.0, |samples| samples.flagged));
+        flagged.set(samples.map_or(0.0, |samples| samples.flagged as f64));
         let (mut said, mut first) = (Vec::new(), None);
         for made in made {
             if faults.iter().any(|(name, _)| *name == made.name()) {
@@ -628,7 +628,9 @@ impl<'a> Plan<'a> {
         }
         judged?;
         first.map_or(Ok(()), Err)?;
-        said.extend(samples.map(|samples| format!("of all that was read, {}", samples.said())));
+        said.extend(
+            samples.map(|samples| format!("of all that was read, {}", missing_samples(&samples))),
+        );
         said.extend(input.received());
         let seconds = start.elapsed().as_secs_f64();
         said.push(format!(

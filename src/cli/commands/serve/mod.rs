@@ -33,13 +33,13 @@ use crate::cli::commands::correlate::product::van_vleck;
 use crate::cli::input::complete;
 use crate::cli::options::engine::{Known, Raw, correlated};
 use crate::cli::options::files::UVH5;
+use crate::cli::options::flagging::{flagged_blocks, missing_samples};
 use crate::cli::options::given;
 use crate::cli::options::listening::{Incoming, Placed, addresses};
 use crate::cli::options::run_files::ending;
 use crate::cli::options::selection::Timing;
 use crate::cli::options::stream::{Made, in_chunks};
 use crate::cli::options::units::Seconds;
-use crate::cli::terminal::missing::{FLAGGED, LOST, fractions};
 use crate::cli::terminal::numbers::{count, digits};
 use crate::cli::terminal::say::tell;
 use crate::cli::terminal::signals::{SERVING, STOPPING};
@@ -446,13 +446,9 @@ impl<C> Live<C> {
         }
         strangers.last(|| board.tally());
         integrator.end(end, &mut done)?;
-        if let Some([flagged, judged]) = integrator.flagged() {
-            let judged = count(judged, "block");
-            tell(format_args!("flagged {flagged} of {judged} of an input's channel"));
-        }
-        if let Some(samples) = integrator.judged_samples() {
-            let [flagged, lost, all] = samples.map(|count| count as f64);
-            tell(fractions(all, &[(LOST, lost), (FLAGGED, flagged)]));
+        if let Some(judged) = integrator.judged() {
+            tell(flagged_blocks(&judged));
+            tell(missing_samples(&judged));
         }
         if let Some(files) = &mut files {
             faults.said(files.finish());
