@@ -10,10 +10,7 @@ use super::{
     sums::{Sums, counted},
 };
 use crate::{
-    device::{
-        choice::{Device, Devices},
-        gpu::Gpu,
-    },
+    device::{choice::Device, gpu::Gpu},
     error::{Error, Result},
     layout::Layout,
     sample::Encoding,
@@ -77,7 +74,7 @@ impl Builder {
         }
         let gpu = match gpu {
             Some(gpu) => Some(gpu),
-            None => Devices::from(device).open()?.pop(),
+            None => device.gpu()?,
         };
         Ok(Kurtosis { encoding, block_times, gpu: gpu.map(OnGpu::new) })
     }

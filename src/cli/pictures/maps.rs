@@ -12,8 +12,8 @@ use plotters::{
 use crate::cli::pictures::chart::Axis;
 use crate::cli::pictures::heat::{Panel, panel};
 use crate::cli::pictures::plot::{
-    Area, COLOURS, GREY, Styled, TICKS, coherence, decimals, full_range, label, range_bar, save,
-    usual_range,
+    Area, COLOURS, GREY, Styled, TICKS, coherence, decimals, dot, full_range, key, key_width,
+    label, mark, range_bar, save, usual_range,
 };
 
 /// Pixels of a panel's sides, and of a map's longer side.
@@ -92,7 +92,7 @@ fn lines(area: &Area<'_>, profiles: &[Profile], unit: f64) -> crate::cli::pictur
     let (width, _) = area.dim_in_pixel();
     let centred = Pos::new(HPos::Center, VPos::Top);
     area.draw_text("Profiles and fit", &label(20).pos(centred), (width as i32 / 2 + 26, 18))?;
-    for (index, Profile { name, points, model }) in profiles.iter().enumerate() {
+    for (index, Profile { points, model, .. }) in profiles.iter().enumerate() {
         let colour = COLOURS[index];
         let clipped = |value: f64| value.clamp(values.start, values.end);
         let bars = points.iter().filter(|[.., error]| *error > 0.0);
@@ -101,13 +101,13 @@ fn lines(area: &Area<'_>, profiles: &[Profile], unit: f64) -> crate::cli::pictur
             PathElement::new(ends, colour.mix(0.6).stroke_width(1))
         }))?;
         let circles = points.iter().map(|&[lag, value, _]| (lag * unit, value));
-        chart.draw_series(circles.map(|at| Circle::new(at, 2, colour.filled())))?;
+        chart.draw_series(circles.map(|at| dot(at, 3, mark(index))))?;
         let line = model.iter().map(|&(lag, value)| (lag * unit, value));
         chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
-        let style = label(15).color(&colour).pos(Pos::new(HPos::Right, VPos::Top));
-        area.draw_text(name, &style, (width as i32 - 44, 62 + 20 * index as i32))?;
     }
-    Ok(())
+    let names: Vec<&str> = profiles.iter().map(|of| of.name).collect();
+    let left = width.saturating_sub(44 + key_width(area, &names)?) as i32;
+    key(area, (left, 62), &names, &|index, at| Ok(area.draw(&dot(at, 3, mark(index)))?))
 }
 
 /// Centres of `count` pixels, or their lags, in pixels or micrometres.

@@ -12,11 +12,7 @@ use super::{
     shape::{MAX_WEIGHT, Shape},
 };
 use crate::{
-    device::{
-        choice::{Device, Devices},
-        gpu::Gpu,
-        host,
-    },
+    device::{choice::Device, gpu::Gpu, host},
     error::{Error, Result},
     layout::Layout,
     sample::Encoding,
@@ -123,7 +119,7 @@ impl Builder {
         }
         let gpu = match gpu {
             Some(gpu) => Some(gpu),
-            None => Devices::from(device).open()?.pop(),
+            None => device.gpu()?,
         };
         let kernel = kernel.choose(shape.encoding, gpu.is_some())?;
         let backend = match gpu {

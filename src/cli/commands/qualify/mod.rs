@@ -14,7 +14,7 @@ use std::{
 
 use console::Term;
 use corrust::{
-    Device, Devices, Error, Result,
+    Device, Error, Result,
     bench::{BenchDevice, Facts},
     format::PartialFile,
     qualify::{
@@ -138,7 +138,7 @@ impl Args {
     /// Decides every requirement, says so, and writes the report so far to `json` each time.
     fn judge(&self, json: Option<&Path>) -> Result<Report> {
         let end = Instant::now() + Duration::from_secs_f64(60.0 * self.minutes);
-        let gpu = Devices::from(self.device).open()?.pop();
+        let gpu = self.device.gpu()?;
         let place = BenchDevice { gpu, ..BenchDevice::default() };
         let meter = meter(&place);
         let mut report = Report::new(Facts::new(&place, meter.as_ref()), self.minutes, self.seed);
