@@ -27,13 +27,14 @@ use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, ending, input, output};
 use crate::cli::pictures::chart::{CHANNEL, Look, chart};
 use crate::cli::pictures::heat::{Panel, panel};
-use crate::cli::pictures::maps;
+use crate::cli::pictures::maps::{self, Axes};
 use crate::cli::pictures::measured::{Measured, coherences};
 use crate::cli::pictures::plot::{
     Area, COLOURS, Drawn, ENDINGS, GREY, PHASE, SIZE, coherence, curves, level_bar, matrix,
     phase_bar, phase_colour, range_bar, save, shortened, usual_range,
 };
 use crate::cli::pictures::powers::Powers;
+use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::tell;
 
 /// Endings of tables of curves, of corrust and of other programs.
@@ -227,8 +228,8 @@ impl Args {
                 };
                 below("--baseline", i, file.inputs)?;
                 let cells = file.waterfall(baseline(i, j))?;
-                let names = file.pair(i, j);
-                save(path, SIZE, |root| waterfall(root, &file, &cells, &names))?;
+                let names = (&file.pair(i, j)[..], &polarisation[..]);
+                save(path, SIZE, |root| waterfall(root, &file, &cells, names))?;
             }
         }
         tell(format_args!("figure: {}", self.output.display()));
@@ -306,13 +307,19 @@ fn first_of(all: usize) -> String {
 }
 
 /// Amplitude, as a part of the largest, and phase of a baseline.
-fn waterfall(root: &Area<'_>, file: &Measured, cells: &Array2<Complex<f64>>, names: &str) -> Drawn {
+fn waterfall(
+    root: &Area<'_>,
+    file: &Measured,
+    cells: &Array2<Complex<f64>>,
+    (names, polarisation): (&str, &str),
+) -> Drawn {
     let largest = cells.iter().map(|cell| cell.norm()).fold(f64::MIN_POSITIVE, f64::max);
     let (left, right) = root.split_horizontally(SIZE.0 / 2);
     let rows = file.rows();
     let drawn = |title: &str, area: &Area<'_>, colour: &dyn Fn(Complex<f64>) -> RGBColor| {
-        let title = format!("V({names}), {title}");
-        let look = Panel { title: &title, columns: &file.axis, rows: (rows.0, rows.1.clone()) };
+        let title = format!("V({names}), {title}{polarisation}");
+        let rows = (rows.0, rows.1.clone());
+        let look = Panel { title: &title, columns: &file.axis, rows, tick: None };
         panel(area, &look, cells.dim(), &|row, column| colour(cells[[row, column]]))
     };
     let (bar, heights) = drawn("amplitude", &left, &|cell| coherence(cell.norm() / largest))?;
@@ -363,7 +370,7 @@ fn draw_powers(powers: &mut Powers, spectrum: bool, output: &Path) -> Result<()>
     };
     save(output, SIZE, |root| {
         let title = format!("Power{one}");
-        let look = Panel { title: &title, columns: &axis, rows };
+        let look = Panel { title: &title, columns: &axis, rows, tick: None };
         let (bar, heights) = panel(root, &look, cells.dim(), &|row, column| {
             let power = cells[[row, column]];
             match power.is_finite() || power == f64::NEG_INFINITY {
@@ -381,11 +388,14 @@ fn draw_stack(path: &Path, output: &Path) -> Result<()> {
     let (height, width, frames) = (stack.height(), stack.width(), stack.frames());
     let mut sums = Array2::<f64>::zeros((height, width));
     let mut frame: Vec<u16> = device::zeros(height * width)?;
+    let bar = Progress::over("reading", (height * width) as f64, frames as u64);
     for index in 0..frames {
+        bar.set(index as u64);
         stack.read_frame(index, &mut frame)?;
         sums.iter_mut().zip(&frame).for_each(|(sum, pixel)| *sum += f64::from(*pixel));
     }
     let values = sums / frames.max(1) as f64;
-    let mean = maps::Drawn { title: "Mean", unit: "counts", values, centred: false };
+    drop(bar);
+    let mean = maps::Drawn { title: "Mean", unit: "counts", values, axes: Axes::Pixels };
     maps::maps(output, &[mean], &[], None)
 }

@@ -32,8 +32,17 @@ pub struct Drawn {
     pub unit: &'static str,
     /// Numbers, `[row][column]`; numbers that are not finite are grey.
     pub values: Array2<f64>,
-    /// Whether they are against lags, 0 in the middle.
-    pub centred: bool,
+    pub axes: Axes,
+}
+
+/// Axes of a map.
+pub enum Axes {
+    /// Rows and columns of an image.
+    Pixels,
+    /// Lags between rows and columns, 0 in the middle.
+    Lags,
+    /// Lags in time downwards, which need not be even, with their unit, and columns of an image.
+    Times(Vec<f64>, &'static str),
 }
 
 /// A line through lag 0 of a correlation, and of the model that was fitted to it.
@@ -119,12 +128,13 @@ fn places(count: usize, centred: bool, pixel: Option<f64>) -> Vec<f64> {
 fn map(area: &Area<'_>, drawn: &Drawn, pixel: Option<f64>) -> crate::cli::pictures::plot::Drawn {
     let cells = averaged(&drawn.values);
     // Maps over lags have one peak; elsewhere single pixels may lie far off.
-    let (low, high) = match drawn.centred {
+    let centred = matches!(drawn.axes, Axes::Lags);
+    let (low, high) = match centred {
         true => full_range(cells.iter().copied()),
         false => usual_range(cells.iter().copied()),
     };
     let (height, width) = drawn.values.dim();
-    let name = |along: &'static str| match (drawn.centred, pixel.is_some(), along) {
+    let name = |along: &'static str| match (centred, pixel.is_some(), along) {
         (true, true, "x") => "lag x (um)",
         (true, true, _) => "lag y (um)",
         (true, false, "x") => "lag, columns",
@@ -134,14 +144,29 @@ fn map(area: &Area<'_>, drawn: &Drawn, pixel: Option<f64>) -> crate::cli::pictur
         (false, false, "x") => "column",
         (false, false, _) => "row",
     };
-    let columns = Axis { values: places(width, drawn.centred, pixel), name: name("x") };
-    let rows = Axis { values: places(height, drawn.centred, pixel), name: name("y") };
+    let columns = Axis { values: places(width, centred, pixel), name: name("x") };
+    let rows = Axis { values: places(height, centred, pixel), name: name("y") };
     // Pixels of the recording are squares.
     let longest = height.max(width) as f64;
     let less =
         |side: usize| SIDE - (f64::from(SIDE) * side as f64 / longest).round().max(8.0) as i32;
     let area = area.margin(0, less(height), 0, less(width));
-    let look = Panel { title: drawn.title, columns: &columns, rows: (rows.name, rows.edges()) };
+    let look = Panel {
+        title: drawn.title,
+        columns: &columns,
+        rows: (rows.name, rows.edges()),
+        tick: None,
+    };
+    let lag_at = |y: f64| match &drawn.axes {
+        Axes::Times(lags, _) => lags.get(y as usize).map_or(String::new(), |lag| lag.to_string()),
+        _ => String::new(),
+    };
+    let look = match drawn.axes {
+        Axes::Times(_, name) => {
+            Panel { rows: (name, 0.0..height as f64), tick: Some(&lag_at), ..look }
+        }
+        _ => look,
+    };
     let (bar, heights) = panel(&area, &look, cells.dim(), &|row, column| {
         let value = cells[[row, column]];
         if value.is_finite() { coherence((value - low) / (high - low)) } else { GREY }

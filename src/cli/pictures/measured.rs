@@ -18,6 +18,7 @@ use crate::cli::options::files::UVH5;
 use crate::cli::options::run_files::ending;
 use crate::cli::pictures::chart::Axis;
 use crate::cli::pictures::heat::CELLS;
+use crate::cli::terminal::progress::Progress;
 
 /// Visibilities in a file.
 pub struct Measured {
@@ -99,9 +100,9 @@ impl Measured {
         Ok(Self { source, dumps, inputs, axis, of, names })
     }
 
-    /// Name of a baseline: "m003, m000".
+    /// Name of a baseline: "m003,m000".
     pub fn pair(&self, i: usize, j: usize) -> String {
-        format!("{}, {}", self.names[i], self.names[j])
+        format!("{},{}", self.names[i], self.names[j])
     }
 
     /// Name of the polarisation, where the file has it: "XX".
@@ -160,7 +161,10 @@ impl Measured {
         let (rows, columns) = (dumps.min(CELLS), channels.min(CELLS));
         let mut sums = Array2::<Complex<f64>>::default((rows, columns));
         let mut counts = Array2::<f64>::zeros((rows, columns));
+        let samples = (channels * baselines(self.inputs)) as f64;
+        let bar = Progress::over("reading", samples, dumps as u64);
         for dump in 0..dumps {
+            bar.set(dump as u64);
             let visibilities = self.dump(dump)?;
             for channel in 0..channels {
                 let cell = [dump * rows / dumps, channel * columns / channels];

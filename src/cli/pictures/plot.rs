@@ -324,9 +324,10 @@ pub fn matrix(
     let centred = Pos::new(HPos::Center, VPos::Top);
     let middle = corner.0 + side / 2;
     area.draw_text(title, &label(20).pos(centred), (middle, 22))?;
-    area.draw_text(&format!("{of} j"), &label(16).pos(centred), (middle, BOTTOM + 26))?;
     upwards(area, &format!("{of} i"), (RIGHT - SIDE - 54, TOP + side / 2))?;
     let has_room = width + 4 <= edge(every);
+    let below = BOTTOM + if has_room { 26 } else { 38 };
+    area.draw_text(&format!("{of} j"), &label(16).pos(centred), (middle, below))?;
     for (index, text) in &named {
         let middle = (edge(*index) + edge(index + 1)) / 2;
         let below = (corner.0 + middle, far.1 + 7);

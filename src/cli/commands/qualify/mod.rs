@@ -33,7 +33,7 @@ use crate::cli::{
         given,
         run_files::{Existing, RunFiles, all},
     },
-    terminal::say::say,
+    terminal::say::{is_quiet, say},
 };
 
 /// Judge whether corrust computes rightly here, and how fast
@@ -237,7 +237,8 @@ impl Bar {
         } else {
             style
         };
-        let bar = ProgressBar::new_spinner().with_style(style).with_prefix(requirement.to_owned());
+        let bar = if is_quiet() { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        let bar = bar.with_style(style).with_prefix(requirement.to_owned());
         bar.tick();
         // A week more than the longest run.
         Self { line: bar, end: Instant::now() + Duration::from_secs(14 * 86_400) }
