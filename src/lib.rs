@@ -23,13 +23,14 @@
 //! - [`device`] lists the devices to run on, [`qualify`] judges whether they compute rightly, [`mod@bench`] how fast.
 //!
 //! ```
-//! use corrust::{Autocorrelator, Beamformer, Correlator, Device};
+//! use corrust::{Autocorrelator, Beamformer, Correlator, Device, Encoding};
 //!
 //! let mut correlator = Correlator::builder(3, 2).device(Device::Cpu).build()?;
 //! correlator.accumulate(&[[[[1_i8, -1]; 3]; 2]; 100])?; // [time][channel][input][re, im]
 //! let visibilities = correlator.dump()?.visibilities;
 //!
-//! let mut beamformer = Beamformer::builder(3, 2).device(Device::Cpu).build()?;
+//! let beamformer = Beamformer::builder(3, 2).encoding(Encoding::Ci4);
+//! let mut beamformer = beamformer.device(Device::Cpu).build()?;
 //! beamformer.set_weights(&[[[1_i8, 0]; 3], [[0, 1]; 3]])?;
 //! let beams = beamformer.beamform(&[[0x10_u8, 0x11, 0x12]; 8])?; // [time][dish]
 //!

@@ -195,6 +195,7 @@ impl Size {
         let builder = Beamformer::builder(self.dishes, self.beams)
             .channels(self.streams.0)
             .polarisations(self.streams.1)
+            .encoding(Encoding::Ci4)
             .weights(self.weights());
         match &self.tile {
             Some(tile) => builder.tuning(tile.alone()),

@@ -125,6 +125,7 @@ void beamform(const std::string &device, bool on_device, bool eight_bits) {
     config.channels = channels;
     config.polarisations = polarisations;
     config.incoherent = true;
+    config.encoding = "ci4";
     config.output_encoding = eight_bits ? "ci8" : "ci4";
     config.device = device.c_str();
     corrust_beamformer *made = nullptr;

@@ -147,9 +147,9 @@ typedef struct corrust_beamformer_config {
   const char *device;
   // "auto" (default), or a kernel's name.
   const char *kernel;
-  // Voltages: "ci4" (default), "ci8" or "cf16".
+  // Voltages: "ci8" (default), "ci4" or "cf16".
   const char *encoding;
-  // Samples of beams: "ci4" (default), "ci8", "cf16", "cf32".
+  // Samples of beams: "ci4", "ci8", "cf16", "cf32" (default: those of the voltages).
   const char *output_encoding;
   // Whether the incoherent beam, the sum of |E|^2 over dishes, is formed, too.
   bool incoherent;

@@ -38,9 +38,9 @@ pub struct BeamformerConfig {
     pub device: *const c_char,
     /// "auto" (default), or a kernel's name.
     pub kernel: *const c_char,
-    /// Voltages: "ci4" (default), "ci8" or "cf16".
+    /// Voltages: "ci8" (default), "ci4" or "cf16".
     pub encoding: *const c_char,
-    /// Samples of beams: "ci4" (default), "ci8", "cf16", "cf32".
+    /// Samples of beams: "ci4", "ci8", "cf16", "cf32" (default: those of the voltages).
     pub output_encoding: *const c_char,
     /// Whether the incoherent beam, the sum of |E|^2 over dishes, is formed, too.
     pub incoherent: Flag,

@@ -143,6 +143,7 @@ int main(void) {
     beams.size = sizeof beams;
     beams.dishes = 2;
     beams.beams = 1;
+    beams.encoding = "ci4";
     beams.device = "cpu";
     corrust_beamformer *beamformer;
     beams.rounding = "up";

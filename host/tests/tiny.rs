@@ -67,7 +67,8 @@ fn beamformers() {
     let mut kernels = Vec::new();
     for &kernel in beamform::Kernel::ALL {
         let (dishes, beams, channels, polarisations, times) = (5, 9, 1, 2, 9);
-        let builder = Beamformer::builder(dishes, beams).polarisations(polarisations);
+        let builder =
+            Beamformer::builder(dishes, beams).polarisations(polarisations).encoding(Encoding::Ci4);
         let builder = builder.rounding(Rounding::Nearest).device(Device::Cpu).kernel(kernel);
         let Ok(mut plan) = builder.build() else { continue };
         kernels.push(kernel);

@@ -123,7 +123,7 @@ def beamform(
     stream: Any = None,
     on_device: bool = False,
     out: Any = None,
-    output: str = "ci4",
+    output: str | None = None,
 ) -> Beams:
     """Beams of one array of voltages.
 
@@ -168,7 +168,7 @@ def grid_beams(
     places: Any = None,
     *,
     integrate: int = 1,
-    encoding: str = "ci4",
+    encoding: str | None = None,
     half: bool = False,
     weights: Any = None,
     gain: float = 1.0,
@@ -183,8 +183,10 @@ def grid_beams(
     ----------
     voltages : array
         ``[T, F, P, D]``, as of `GridBeamformer.beamform`. Times that do not fill a last block are left out.
-    rows, columns, places, integrate, encoding, half, weights, gain, device, kernel
+    rows, columns, places, integrate, half, weights, gain, device, kernel
         As of `GridBeamformer`.
+    encoding : {"ci8", "ci4", "ci4-offset", "cf16"}, optional
+        By default int8 is ``ci8`` and float16 ``cf16``; uint8 needs to be told.
     missing, stream
         As of `GridBeamformer.beamform`.
 
@@ -197,10 +199,12 @@ def grid_beams(
     --------
     >>> import numpy
     >>> x = numpy.full((4, 1, 1, 6), 0x10, numpy.uint8)              # all 1, of 2 x 3 dishes
-    >>> float(grid_beams(x, 2, 3, integrate=4, device="cpu")[0, 0, 0, 0])
+    >>> float(grid_beams(x, 2, 3, integrate=4, encoding="ci4", device="cpu")[0, 0, 0, 0])
     144.0
     """
     _, channels, polarisations, *_ = voltages.shape
+    if encoding is None:
+        encoding = "cf16" if str(voltages.dtype).endswith("float16") else "ci8"
     with GridBeamformer(
         rows,
         columns,

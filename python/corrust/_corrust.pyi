@@ -203,8 +203,8 @@ class Beamformer:
         incoherent: bool = False,
         device: str = "auto",
         kernel: str = "auto",
-        encoding: str = "ci4",
-        output: str = "ci4",
+        encoding: str = "ci8",
+        output: str | None = None,
     ) -> Self: ...
     @staticmethod
     def of(
@@ -215,7 +215,7 @@ class Beamformer:
         incoherent: bool = False,
         device: str = "auto",
         kernel: str = "auto",
-        output: str = "ci4",
+        output: str | None = None,
     ) -> Beamformer: ...
     def set_weights(self, weights: _Array) -> None: ...
     def set_shifts(self, shifts: _Array) -> None: ...
@@ -254,7 +254,7 @@ class GridBeamformer:
         channels: int = 1,
         polarisations: int = 1,
         integrate: int = 1,
-        encoding: str = "ci4",
+        encoding: str = "ci8",
         half: bool = False,
         weights: _Array | None = None,
         gain: float = 1.0,

@@ -41,15 +41,15 @@ use crate::{
 ///     Whether to form the incoherent beam, ``sum over d of abs(E)**2``, too.
 /// device, kernel : str
 ///     As of ``corrust.Correlator``.
-/// encoding : {"ci4", "ci8", "cf16"}
+/// encoding : {"ci8", "ci4", "cf16"}
 ///     Encoding of a voltage.
-/// output : {"ci4", "ci8", "cf16", "cf32"}
-///     Encoding of a sample of a beam.
+/// output : {"ci4", "ci8", "cf16", "cf32"}, optional
+///     Encoding of a sample of a beam: by default that of the voltages.
 ///
 /// Examples
 /// --------
 /// >>> import corrust, numpy
-/// >>> beamformer = corrust.Beamformer(dishes=3, beams=1, device="cpu")
+/// >>> beamformer = corrust.Beamformer(dishes=3, beams=1, encoding="ci4", device="cpu")
 /// >>> beamformer.set_weights(numpy.array([1, 0] * 3, numpy.int8).reshape(1, 1, 1, 3, 2))
 /// >>> voltages = numpy.array([0x12, 0x01, 0x10], numpy.uint8).reshape(1, 1, 1, 3)
 /// >>> hex(beamformer.beamform(voltages).samples[0, 0, 0, 0])     # (1 + 2j) + 1j + 1
@@ -155,7 +155,7 @@ impl Beamformer {
     #[new]
     #[pyo3(signature = (
         dishes, beams, channels=1, polarisations=1, weights=None, rounding="nearest", incoherent=false,
-        device="auto", kernel="auto", encoding="ci4", output="ci4"
+        device="auto", kernel="auto", encoding="ci8", output=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn new(
@@ -170,9 +170,10 @@ impl Beamformer {
         device: &str,
         kernel: &str,
         encoding: &str,
-        output: &str,
+        output: Option<&str>,
     ) -> PyResult<Self> {
-        let (encoding, output) = (parse(encoding)?, parse(output)?);
+        let encoding: Encoding = parse(encoding)?;
+        let output = output.map(parse).transpose()?.unwrap_or(encoding.into());
         let shape = Shape { dishes, beams, channels, polarisations, encoding, output };
         let how = (weights.map(parse).transpose()?, parse(rounding)?, incoherent);
         Self::build(py, shape, how, device::open(py, device)?, parse(kernel)?)
@@ -182,7 +183,7 @@ impl Beamformer {
     #[staticmethod]
     #[pyo3(signature = (
         voltages, weights, *, rounding="nearest", incoherent=false, device="auto", kernel="auto",
-        output="ci4"
+        output=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn of(
@@ -193,7 +194,7 @@ impl Beamformer {
         incoherent: bool,
         device: &str,
         kernel: &str,
-        output: &str,
+        output: Option<&str>,
     ) -> PyResult<Self> {
         let array = Array::of("voltages", voltages, stream(None)?)?;
         let encoding = match array.dtype {
@@ -217,7 +218,7 @@ impl Beamformer {
                 given.shape
             )));
         };
-        let output = parse(output)?;
+        let output = output.map(parse).transpose()?.unwrap_or(encoding.into());
         let shape = Shape { dishes, beams, channels, polarisations, encoding, output };
         let how = (Some(of_weights), parse(rounding)?, incoherent);
         let plan = Self::build(py, shape, how, place(py, &array, device)?, parse(kernel)?)?;

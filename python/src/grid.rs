@@ -34,7 +34,7 @@ use crate::{
 /// channels, polarisations : int
 /// integrate : int
 ///     Times whose powers are added.
-/// encoding : {"ci4", "ci8", "ci4-offset", "cf16"}
+/// encoding : {"ci8", "ci4", "ci4-offset", "cf16"}
 ///     Encoding of a voltage.
 /// half : bool
 ///     Powers of float16 in place of float32.
@@ -50,7 +50,8 @@ use crate::{
 /// Examples
 /// --------
 /// >>> import corrust, numpy
-/// >>> plan = corrust.GridBeamformer(2, 2, places=[(0, 0), (0, 1), (1, 0)], integrate=2, device="cpu")
+/// >>> plan = corrust.GridBeamformer(
+/// ...     2, 2, places=[(0, 0), (0, 1), (1, 0)], integrate=2, encoding="ci4", device="cpu")
 /// >>> voltages = numpy.array([0x10, 0x20], numpy.uint8).repeat(3).reshape(2, 1, 1, 3)     # 1, then 2
 /// >>> powers = plan.beamform(voltages)
 /// >>> powers.shape, float(powers[0, 0, 0, 0])
@@ -90,7 +91,7 @@ fn joined<'py>(py: Python<'py>, parts: Vec<GridBeams>, half: bool) -> PyResult<B
 impl GridBeamformer {
     #[new]
     #[pyo3(signature = (
-        rows, columns, places=None, channels=1, polarisations=1, integrate=1, encoding="ci4", half=false,
+        rows, columns, places=None, channels=1, polarisations=1, integrate=1, encoding="ci8", half=false,
         weights=None, gain=1.0, device="auto", kernel="auto"
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]

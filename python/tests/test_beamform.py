@@ -51,7 +51,7 @@ def test_blocks_out_and_strides(device: str, rng: np.random.Generator) -> None:
     shifts = np.full((2, 2, 3), 8)
     cut = voltages[::3, 1:3, :, ::2]
     samples, _ = beams(cut, weights, shifts, "nearest")
-    with corrust.Beamformer(5, 3, channels=2, polarisations=2, device=device) as plan:
+    with corrust.Beamformer(5, 3, channels=2, polarisations=2, encoding="ci4", device=device) as plan:
         plan.set_weights(weights)
         plan.set_shifts(shifts)
         np.testing.assert_array_equal(plan.beamform(cut).samples, samples)
@@ -69,7 +69,7 @@ def test_left_on_the_device(gpu: str, rng: np.random.Generator) -> None:
     weights = rng.integers(-128, 128, (2, 1, 3, 16, 2), np.int8)
     shifts = np.full((2, 1, 3), 8)
     samples, clipped = beams(voltages, weights, shifts, "nearest")
-    with corrust.Beamformer(16, 3, channels=2, device=gpu) as plan:
+    with corrust.Beamformer(16, 3, channels=2, encoding="ci4", device=gpu) as plan:
         plan.set_weights(weights)
         plan.set_shifts(shifts)
         there = corrust.to_device(voltages, gpu)
@@ -116,7 +116,7 @@ def test_eight_bits_and_halves(output: str, device: str, rng: np.random.Generato
 
 
 def test_bad_input() -> None:
-    plan = corrust.Beamformer(3, 2, device="cpu")
+    plan = corrust.Beamformer(3, 2, encoding="ci4", device="cpu")
     voltages = np.zeros((4, 1, 1, 3), np.uint8)
     with pytest.raises(ValueError, match="without weights"):
         plan.beamform(voltages)
@@ -142,7 +142,7 @@ def test_bad_input() -> None:
     with pytest.raises(ValueError, match="on the CPU"):
         plan.beamform(voltages, device=True)
     apart = np.zeros((4, 2, 9, 3), np.uint8)[:, :, ::4]
-    wide = corrust.Beamformer(3, 1, channels=2, polarisations=3, device="cpu")
+    wide = corrust.Beamformer(3, 1, channels=2, polarisations=3, encoding="ci4", device="cpu")
     wide.set_weights(np.zeros((2, 3, 1, 3, 2), np.int8))
     with pytest.raises(TypeError, match="ascontiguousarray"):
         wide.beamform(apart)

@@ -201,7 +201,7 @@ def test_streams_that_are_no_more(rng: np.random.Generator) -> None:
 
     correlator = corrust.Correlator(32, 2, device="cuda")
     autocorrelator = corrust.Autocorrelator(8, device="cuda")
-    beamformer = corrust.Beamformer(8, 2, device="cuda")
+    beamformer = corrust.Beamformer(8, 2, encoding="ci4", device="cuda")
     beamformer.set_weights(weights)
     chained = corrust.Correlator(4, 16, device="cuda")
     found: list[Any] = []

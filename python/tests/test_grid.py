@@ -58,10 +58,12 @@ def test_powers_are_those_of_transforms(
 
 def test_halves_and_missing_samples(rng: np.random.Generator) -> None:
     x = rng.integers(0, 256, (8, 1, 1, 6), np.uint8)
-    options: dict[str, Any] = {"integrate": 8, "gain": 0.01, "device": "cpu"}
+    options: dict[str, Any] = {"integrate": 8, "encoding": "ci4", "gain": 0.01, "device": "cpu"}
     found = corrust.grid_beams(x, 2, 3, missing=[(2, 5)], **options)
     x[2:5] = 0
     np.testing.assert_array_equal(found, corrust.grid_beams(x, 2, 3, **options))
+    with pytest.raises(TypeError, match="uint8"):
+        corrust.grid_beams(x, 2, 3, device="cpu")
     half = corrust.grid_beams(x, 2, 3, half=True, **options)
     assert half.dtype == np.float16
     np.testing.assert_array_equal(half, found.astype(np.float16))

@@ -144,7 +144,7 @@ def test_plans_leave_no_memory_behind(count: int, device: str, rng: np.random.Ge
         plan.accumulate(x)
         plan.dump()
         corrust.Autocorrelator(4, groups=4, device=device).accumulate(np.ones((10, 4), np.uint8))
-        beamformer = corrust.Beamformer(16, 4, device=device)
+        beamformer = corrust.Beamformer(16, 4, encoding="ci4", device=device)
         beamformer.set_weights(np.zeros((1, 1, 4, 16, 2), np.int8))
         beamformer.beamform(np.zeros((3, 1, 1, 16), np.uint8))
         channeliser = corrust.Channeliser(2, 64, 4, device=device)

@@ -677,6 +677,7 @@ fn stretches_that_are_left_out_have_no_part_in_a_curve() {
     times.swap(90, 91);
     let bytes: Vec<u8> = times.iter().flat_map(|at| (*at as i64).to_le_bytes()).collect();
     write(&at("times.npy"), Dtype::Int64, &[], &bytes);
+    says("times.npy", "or the unit of arrival times (--unit 1ns)");
     let output =
         corrust(folder.path(), "autocorrelate times.npy -o late.npy --unit 1ns --device cpu");
     let said = String::from_utf8_lossy(&output.stderr);

@@ -13,6 +13,11 @@ const ARRAY: &str = r#"{
     "start": "2026-03-01T12:00:00Z", "sample_time": 1e-6
 }"#;
 
+const NAMED: &str = r#""antennas": [
+    {"name": "core", "number": 7, "position": [0, 0, 0]}, {"name": "east", "number": 3, "position": [10, 0, 0]},
+    {"name": "north", "number": 4, "position": [0, 20, 0]}, {"name": "far out there", "number": 1, "position": [5, 5, 0]}
+]"#;
+
 #[test]
 fn every_figure_is_drawn_of_both_formats() {
     let folder = tempfile::tempdir().unwrap();
@@ -23,8 +28,8 @@ fn every_figure_is_drawn_of_both_formats() {
     done(folder, &format!("{correlate} -o v.npy"));
     done(folder, &format!("{correlate} -o v.uvh5 --array array.json"));
     for (kind, expected) in [
-        ("matrix", "Visibilities of channel 8"),
-        ("spectra", "Power of inputs, dump 2"),
+        ("matrix", "Visibilities "),
+        ("spectra", "s, dump 2"),
         ("waterfall", "V(1,0), phase"),
         ("closure", "Closure phases, dump 2"),
     ] {
@@ -46,6 +51,32 @@ fn every_figure_is_drawn_of_both_formats() {
         assert_eq!(drawn(&figures[0]), drawn(&figures[1]), "{kind}");
         assert_eq!(figures[1].contains("frequency (MHz)"), kind != "matrix", "{kind}");
     }
+    // Names are the file's, or those of an array file, which says frequencies, too.
+    let named =
+        ARRAY.replace("\"positions\": [[0, 0, 0], [10, 0, 0], [0, 20, 0], [5, 5, 0]]", NAMED);
+    fs::write(folder.join("named.json"), named).unwrap();
+    done(folder, &format!("{correlate} -o named.uvh5 --array named.json"));
+    for (kind, expected) in [
+        ("matrix", &["east", "far out there", "Visibilities at 158 MHz"][..]),
+        ("spectra", &["core", "far out there"]),
+        ("waterfall", &["V(east,core), phase", "frequency (MHz)"]),
+        ("closure", &["core, east, north"]),
+    ] {
+        for input in ["named.uvh5", "v.npy --array named.json"] {
+            done(folder, &format!("plot {input} -o x.svg --kind {kind}"));
+            let found = texts(&fs::read_to_string(folder.join("x.svg")).unwrap());
+            for expected in expected {
+                let has = found.iter().any(|text| text.starts_with(expected));
+                assert!(has, "{kind} of {input}: {expected} in {found:?}");
+            }
+        }
+    }
+    let error = refused(folder, "plot v.npy -o y.svg --array none.json");
+    assert!(error.contains("none.json: cannot read"), "{error}");
+    fs::write(folder.join("two.json"), ARRAY.replace(", [0, 20, 0], [5, 5, 0]", "")).unwrap();
+    // Two antennas of two polarisations each.
+    done(folder, "plot v.npy -o x.svg --kind spectra --array two.json");
+    assert!(fs::read_to_string(folder.join("x.svg")).unwrap().contains("1 Y"));
     // Dumps, channels and baselines are told apart.
     let figure = |arguments: &str| {
         done(folder, &format!("plot v.npy -o x.svg {arguments}"));
@@ -196,6 +227,10 @@ fn options_that_do_not_apply_are_refused() {
         ("plot v.npy -o x.svg --kind closure --baseline 1,0", "expected --kind waterfall"),
         ("plot v.npy -o x.svg --kind waterfall --dump 0", "as it shows all dumps"),
         ("plot v.npy -o x.svg --polarisation 0", "expected a UVH5 file"),
+        (
+            "plot v.uvh5 -o x.svg --array array.json",
+            "--array has no effect: the file has frequencies",
+        ),
         ("plot g.csv -o x.svg --dump 0", "--dump has no effect: correlation curves have none"),
         ("plot g.csv -o x.svg --kind matrix", "--kind has no effect: correlation curves have none"),
         ("info photons.ptu --rate 1MHz", "--rate has no effect: the file holds photons"),

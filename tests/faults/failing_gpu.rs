@@ -106,7 +106,8 @@ fn channelisers() {
 fn beamformers() {
     let (samples, weights) = (noise(LENT.next_multiple_of(2 * 2 * 5)), noise(2 * 2 * 3 * 5 * 2));
     every_call_fails("beamform", |place| {
-        let builder = Beamformer::builder(5, 3).channels(2).polarisations(2);
+        let builder =
+            Beamformer::builder(5, 3).channels(2).polarisations(2).encoding(Encoding::Ci4);
         let mut plan = at!(place, builder).build()?;
         plan.set_weights(&weights)?;
         plan.set_shifts(&[6; 2 * 2 * 3])?;
@@ -221,7 +222,8 @@ fn streams_may_go_before_plans() {
         }
 
         let weights = noise(2 * 3 * 5 * 2);
-        let mut plan = Beamformer::builder(5, 3).channels(2).gpu(gpu.clone()).build().unwrap();
+        let plan = Beamformer::builder(5, 3).channels(2).encoding(Encoding::Ci4);
+        let mut plan = plan.gpu(gpu.clone()).build().unwrap();
         plan.set_weights(&weights).unwrap();
         let found = plan.beamform(shaped(&given(), Encoding::Ci4, 2)).unwrap();
         let mut room = Passing::new(&gpu, &vec![0; found.samples.len()]);

@@ -159,7 +159,9 @@ fn many_units_of_beams_on_cuda() {
     let Some(gpu) = gpu() else { return };
     // All of a tile's dishes; several passes with some left; few.
     for (dishes, beams) in [(512, 96), (1100, 130), (64, 33), (250, 64)] {
-        let builder = || Beamformer::builder(dishes, beams).channels(3).polarisations(2);
+        let builder = || {
+            Beamformer::builder(dishes, beams).channels(3).polarisations(2).encoding(Encoding::Ci4)
+        };
         let shape = *builder().device(Device::Cpu).build().unwrap().shape();
         assert!(TIMES.div_ceil(64) * shape.streams() > BLOCKS);
         let (weights, voltages) =

@@ -104,7 +104,7 @@ impl Backend {
 
     /// Whether the backend is there; says why if not.
     fn is_there(&self) -> bool {
-        let plan = Beamformer::builder(1, 1).weights(self.weights);
+        let plan = Beamformer::builder(1, 1).encoding(Encoding::Ci4).weights(self.weights);
         let plan = plan.device(self.devices()).kernel(self.kernel).build();
         device::there(self.name, plan).is_some()
     }
@@ -113,6 +113,7 @@ impl Backend {
         Beamformer::builder(case.dishes, case.beams)
             .channels(case.channels)
             .polarisations(case.polarisations)
+            .encoding(Encoding::Ci4)
             .weights(self.weights)
             .incoherent(true)
             .device(self.devices())
@@ -745,7 +746,8 @@ fn shuffles_give_the_same_beams() {
         {
             backend.judge(&random(shape));
         }
-        let too_many = Beamformer::builder(513, 1).device(backend.devices());
+        let too_many =
+            Beamformer::builder(513, 1).encoding(Encoding::Ci4).device(backend.devices());
         let error = too_many.kernel(Kernel::MmaShuffle).build().err().expect("refused");
         assert!(error.to_string().contains("expected at most 512 dishes"), "{error}");
     }
@@ -801,7 +803,9 @@ conformance!(two_cuda two_cuda_auto, Auto);
 /// Refused in one sentence that says what was found and what was expected.
 #[test]
 fn errors_name_found_and_expected() {
-    let cpu = |dishes, beams| Beamformer::builder(dishes, beams).device(Device::Cpu);
+    let cpu = |dishes, beams| {
+        Beamformer::builder(dishes, beams).encoding(Encoding::Ci4).device(Device::Cpu)
+    };
     let message = |result: Result<Beamformer, Error>| result.err().expect("refused").to_string();
     assert_eq!(message(cpu(0, 1).build()), "0 dishes: a beamformer needs at least 1");
     assert_eq!(message(cpu(1, 0).build()), "0 beams: a beamformer needs at least 1");
@@ -828,7 +832,8 @@ fn errors_name_found_and_expected() {
         assert!(message(plan.kernel(kernel).build()).contains("of ci8"), "{kernel}");
     }
     assert!(message(cpu(1, 1).kernel(Kernel::Mma).build()).contains("does not run on a CPU"));
-    let simulator = Beamformer::builder(1, 1).device(Device::Sim).kernel(Kernel::MmaS4);
+    let simulator =
+        Beamformer::builder(1, 1).encoding(Encoding::Ci4).device(Device::Sim).kernel(Kernel::MmaS4);
     assert_eq!(
         message(simulator.build()),
         "kernel mma-s4 with weights of ci8: expected weights of ci4"
@@ -870,6 +875,7 @@ fn weights_point_beams() {
     assert_eq!(weights.dim(), (channels, 1, directions.len(), dishes, 2));
     let mut plan = Beamformer::builder(dishes, directions.len())
         .channels(channels)
+        .encoding(Encoding::Ci4)
         .device(Device::Cpu)
         .build()
         .unwrap();

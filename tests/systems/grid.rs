@@ -436,7 +436,9 @@ fn a_point_source_has_the_pattern_of_the_array() {
 
 #[test]
 fn impossible_plans_are_refused() {
-    let of = |rows, columns| GridBeamformer::builder(rows, columns).device(Device::Cpu);
+    let of = |rows, columns| {
+        GridBeamformer::builder(rows, columns).encoding(Encoding::Ci4).device(Device::Cpu)
+    };
     let one = Complex::new(1.0, 0.0);
     for (plan, found) in [
         (of(0, 2), "a grid of 0 x 2 dishes: expected 1 to 32 each way"),

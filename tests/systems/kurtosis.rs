@@ -2,7 +2,7 @@
 //! become zero where they lie.
 
 use corrust::{
-    Device, Devices, Encoding, Layout, Samples,
+    Device, Encoding, Layout, Samples,
     device::{Buffer, Stream},
     kurtosis::{Judge, Kurtosis, Stage},
     samples::{Missing, Shape},
@@ -96,7 +96,7 @@ fn judge_sums(
 ) {
     let plan = Kurtosis::builder().encoding(encoding).block_times(block_times).device(device);
     let Some(mut plan) = device::there(&device.to_string(), plan.build()) else { return };
-    let gpu = Devices::from(device).open().unwrap().pop();
+    let gpu = device.gpu().unwrap();
     for case in cases {
         let Case { channels, inputs, times, .. } = *case;
         for gaps in [&[], gaps] {

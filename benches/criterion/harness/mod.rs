@@ -6,17 +6,15 @@
 use std::time::{Duration, Instant};
 
 use corrust_bench::{BenchDevice, Case, Clock};
-use corrust_host::{Device, Devices, device::Stream};
+use corrust_host::{Device, device::Stream};
 use criterion::{Criterion, SamplingMode, Throughput};
 
 /// Measures the cases of a system.
 pub fn measure(criterion: &mut Criterion, cases: impl Fn(&BenchDevice) -> Vec<Box<dyn Case>>) {
     let places = [("cpu", Device::Cpu), ("cuda", Device::Cuda(0))];
     for (name, device) in places {
-        let Ok(mut gpus) = Devices::from(device).open() else {
-            continue;
-        };
-        let place = BenchDevice { gpu: gpus.pop(), ..BenchDevice::default() };
+        let Ok(gpu) = device.gpu() else { continue };
+        let place = BenchDevice { gpu, ..BenchDevice::default() };
         for case in cases(&place) {
             measure_case(criterion, case.as_ref(), &place, name);
         }

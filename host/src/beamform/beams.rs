@@ -27,7 +27,7 @@ impl Default for Beams {
     fn default() -> Self {
         Self {
             samples: Array4::default((0, 0, 0, 0)),
-            encoding: Encoding::Ci4.into(),
+            encoding: Encoding::Ci8.into(),
             clipped: Array3::default((0, 0, 0)),
             incoherent: None,
         }

@@ -37,6 +37,7 @@ const BEAMS: [Encoding; 3] = [Encoding::Ci4, Encoding::Ci8, Encoding::Cf16];
 #[must_use]
 pub struct Builder {
     shape: Shape,
+    output: Option<SpectrumEncoding>,
     weights: Option<Encoding>,
     rounding: Rounding,
     incoherent: bool,
@@ -56,15 +57,15 @@ impl Builder {
         self
     }
 
-    /// Encoding of a voltage: `ci4` (the default), `ci8` or `cf16`.
+    /// Encoding of a voltage: `ci8` (the default), `ci4` or `cf16`.
     pub fn encoding(mut self, encoding: Encoding) -> Self {
         self.shape.encoding = encoding;
         self
     }
 
-    /// Encoding of a sample of a beam: `ci4` (the default), `ci8`, `cf16` or `cf32`.
+    /// Encoding of a sample of a beam: `ci4`, `ci8`, `cf16` or `cf32` (default: that of the voltages).
     pub fn output(mut self, encoding: impl Into<SpectrumEncoding>) -> Self {
-        self.shape.output = encoding.into();
+        self.output = Some(encoding.into());
         self
     }
 
@@ -95,7 +96,8 @@ impl Builder {
     /// incoherent beam of `cf16`, or a kernel that does not run on the device; [`Error::Device`] when
     /// the device is not there; [`Error::OutOfMemory`].
     pub fn build(self) -> Result<Beamformer> {
-        let Self { shape, weights, rounding, incoherent, place } = self;
+        let Self { mut shape, output, weights, rounding, incoherent, place } = self;
+        shape.output = output.unwrap_or(shape.encoding.into());
         shape.check()?;
         if matches!(shape.output, SpectrumEncoding::Voltage(output) if !BEAMS.contains(&output)) {
             return Err(Error::invalid(format!(
@@ -148,10 +150,11 @@ impl Builder {
 /// ([rules and bound](crate::beamform)).
 ///
 /// ```
-/// use corrust_host::{Beamformer, Device};
+/// use corrust_host::{Beamformer, Device, Encoding};
 ///
 /// // Three dishes, two beams; the first adds the dishes, the second multiplies them by 1, i, -1.
-/// let mut beamformer = Beamformer::builder(3, 2).device(Device::Cpu).build()?;
+/// let beamformer = Beamformer::builder(3, 2).encoding(Encoding::Ci4);
+/// let mut beamformer = beamformer.device(Device::Cpu).build()?;
 /// let weights: [[[i8; 2]; 3]; 2] =
 ///     [[[1, 0], [1, 0], [1, 0]], [[1, 0], [0, 1], [-1, 0]]];
 /// beamformer.set_weights(&weights)?;
@@ -184,9 +187,10 @@ impl Beamformer {
                 beams,
                 channels: 1,
                 polarisations: 1,
-                encoding: Encoding::Ci4,
-                output: Encoding::Ci4.into(),
+                encoding: Encoding::Ci8,
+                output: Encoding::Ci8.into(),
             },
+            output: None,
             weights: None,
             rounding: Rounding::Nearest,
             incoherent: false,
@@ -286,7 +290,8 @@ impl Beamformer {
     /// ```
     /// use corrust_host::{Beamformer, Device, Encoding, Layout, samples::{Missing, Samples}};
     ///
-    /// let mut beamformer = Beamformer::builder(2, 1).device(Device::Cpu).build()?;
+    /// let beamformer = Beamformer::builder(2, 1).encoding(Encoding::Ci4);
+    /// let mut beamformer = beamformer.device(Device::Cpu).build()?;
     /// beamformer.set_weights(&[[1_i8, 0]; 2])?;
     /// let voltages = [0x12_u8, 0x01, 0x10, 0x70];
     /// let missing = [Missing::times(1..2).of_inputs(1..2)];
@@ -334,10 +339,11 @@ impl Beamformer {
     /// and `cf32`.
     ///
     /// ```
-    /// use corrust_host::{Beamformer, Device, device::{Buffer, Stream}};
+    /// use corrust_host::{Beamformer, Device, Encoding, device::{Buffer, Stream}};
     ///
     /// let gpu = Device::Sim.open()?;
-    /// let mut beamformer = Beamformer::builder(3, 1).gpu(gpu.clone()).build()?;
+    /// let beamformer = Beamformer::builder(3, 1).encoding(Encoding::Ci4);
+    /// let mut beamformer = beamformer.gpu(gpu.clone()).build()?;
     /// beamformer.set_weights(&[[1_i8, 0]; 3])?;
     /// let mut room = Buffer::new(&gpu, 2)?;
     /// beamformer.beamform_device(&[0x12_u8, 0x01, 0x10, 0x10, 0x10, 0x10], room.slice_mut::<u8>())?;

@@ -33,12 +33,25 @@ pub enum Device {
 
 impl Device {
     /// Opens the GPU that this names; of [`Device::Auto`], the first that runs the kernels. Where the CPU may
-    /// compute, [`Devices::open`] opens no GPU for it.
+    /// compute, [`Self::gpu`] opens no GPU for it.
     ///
     /// # Errors
     /// [`Error::Device`] for the CPU, or when the device named is not there.
     pub fn open(self) -> Result<Arc<dyn Gpu>> {
         self.find(cuda::open, || sim::open(0))
+    }
+
+    /// Opens the GPU that is to compute: [`None`] where the CPU is, which [`Device::Auto`] leaves the work to where no GPU runs
+    /// the kernels.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when a named GPU is not there.
+    pub fn gpu(self) -> Result<Option<Arc<dyn Gpu>>> {
+        match self {
+            Self::Cpu => Ok(None),
+            Self::Auto => Ok(self.open().ok()),
+            named => named.open().map(Some),
+        }
     }
 
     /// [`Self::open`], apart from what else is open, with other kernels in place of those of the same
@@ -184,11 +197,7 @@ impl Devices {
     /// [`Error::Device`] when a named device does not exist, or `cuda:all` finds none.
     pub fn open(&self) -> Result<Vec<Arc<dyn Gpu>>> {
         match &self.0 {
-            Choice::List(list) if list.len() == 1 => match list[0] {
-                Device::Cpu => Ok(Vec::new()),
-                Device::Auto => Ok(Device::Auto.open().into_iter().collect()),
-                device => Ok(vec![device.open()?]),
-            },
+            Choice::List(list) if list.len() == 1 => Ok(list[0].gpu()?.into_iter().collect()),
             Choice::List(list) => list
                 .iter()
                 .enumerate()

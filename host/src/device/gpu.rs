@@ -85,13 +85,14 @@ pub struct TensorMap {
 /// are received into it reach the device at the full speed of the bus.
 ///
 /// ```
-/// use corrust_host::{Beamformer, Device};
+/// use corrust_host::{Beamformer, Device, Encoding};
 ///
 /// let gpu = Device::Sim.open()?;
 /// let mut voltages = gpu.locked_bytes(3 * 2)?;
 /// voltages.copy_from_slice(&[0x12, 0x01, 0x10, 0x70, 0x70, 0x70]);
 ///
-/// let mut beamformer = Beamformer::builder(3, 1).device(Device::Sim).build()?;
+/// let beamformer = Beamformer::builder(3, 1).encoding(Encoding::Ci4);
+/// let mut beamformer = beamformer.device(Device::Sim).build()?;
 /// beamformer.set_weights(&[[1_i8, 0]; 3])?;
 /// assert_eq!(beamformer.beamform(&voltages)?.samples[[0, 0, 0, 0]], 0x23);
 /// # Ok::<(), corrust_host::Error>(())

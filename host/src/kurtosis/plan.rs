@@ -6,10 +6,7 @@ use corrust_gpu::abi::kurtosis::MOST_TIMES;
 
 use super::{cpu, gpu::OnGpu, sums::Sums};
 use crate::{
-    device::{
-        choice::{Device, Devices},
-        gpu::Gpu,
-    },
+    device::{choice::Device, gpu::Gpu},
     error::{Error, Result},
     layout::Layout,
     sample::Encoding,
@@ -73,7 +70,7 @@ impl Builder {
         }
         let gpu = match gpu {
             Some(gpu) => Some(gpu),
-            None => Devices::from(device).open()?.pop(),
+            None => device.gpu()?,
         };
         Ok(Kurtosis { encoding, block_times, gpu: gpu.map(OnGpu::new) })
     }

@@ -126,6 +126,7 @@ impl Run for Plan {
         let builder = Beamformer::builder(self.dishes, self.beams)
             .channels(self.channels)
             .polarisations(self.polarisations)
+            .encoding(Encoding::Ci4)
             .rounding(self.rounding)
             .weights(self.encoding);
         let (mut plan, refused) = build!(place, self.kernel, builder);

@@ -35,8 +35,8 @@ use super::{
 ///
 /// # Errors
 /// [`Error::Invalid`] without a path; [`Error::File`] for a file that is empty, truncated, of
-/// none of these formats, of another shape than the first one, or at odds with `options`; [`Error::Io`]
-/// when a file cannot be read.
+/// none of these formats, or of another shape than the first one; [`Error::Setting`] naming the one of `options` that is
+/// missing or at odds with the file; [`Error::Io`] when a file cannot be read.
 pub fn open<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<Box<dyn Recording>> {
     channels_of(recognise(paths)?, options)
 }

@@ -20,7 +20,7 @@ impl Reader {
     /// Opens files that follow each other in time as one recording; [`None`] where they are no VDIF.
     ///
     /// # Errors
-    /// As for [`open_raw`](super::open_raw); [`Error::File`] of VDIF that does not show its rate.
+    /// As for [`open_raw`](super::open_raw); [`Error::Setting`] of VDIF that does not show its rate, without one in `options`.
     pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Option<Self>> {
         let Recognised { paths, format, .. } = recognise(paths)?;
         if format != Format::Vdif {

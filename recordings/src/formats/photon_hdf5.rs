@@ -125,8 +125,8 @@ impl Reader {
     /// Opens the photons of a spot; of a file of one spot, none needs to be said.
     ///
     /// # Errors
-    /// [`Error::File`] for a file that is damaged, or lacks the spot, its times or their unit; [`Error::Io`] when it cannot be
-    /// read.
+    /// [`Error::File`] for a file that is damaged, or lacks the spot, its times or their unit; [`Error::Setting`] for a file of
+    /// several spots without `spot`; [`Error::Io`] when it cannot be read.
     pub fn open(path: impl AsRef<Path>, spot: Option<usize>) -> Result<Self> {
         let path = path.as_ref();
         let fault = |reason: String| Error::file(path, reason);

@@ -71,7 +71,8 @@ impl Stack {
     /// Opens a file, which its first bytes tell; `dataset` is the name of the frames in an HDF5 file.
     ///
     /// # Errors
-    /// [`Error::File`] for a file of another kind, or damaged; [`Error::Io`] when it cannot be read.
+    /// [`Error::File`] for a file of another kind, or damaged; [`Error::Setting`] naming the dataset where the file has no such
+    /// one; [`Error::Io`] when it cannot be read.
     pub fn open(path: &Path, dataset: &str) -> Result<Self> {
         let mut kinds = TIFF.iter().map(|magic| begins(path, magic));
         if kinds.any(|tiff| matches!(tiff, Ok(true))) {

@@ -196,7 +196,8 @@ impl Arrived {
 /// [`Error::File`] for a file of another format, or a damaged one; a dwell time shorter than a unit of time or
 /// longer than the recording; a channel that has no photons; a gate that is empty, or beyond the sync period; a stretch to exclude that
 /// begins beyond the recording, or that leaves nothing to count.
-/// [`Error::Invalid`] without a file, or when `options` do not suit it; [`Error::Io`] when it cannot be read.
+/// [`Error::Setting`] naming the one of `options` that the file needs, or has no use for; [`Error::Invalid`] without a file;
+/// [`Error::Io`] when it cannot be read.
 pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
     let paths: Vec<PathBuf> = paths.iter().map(|path| path.as_ref().to_owned()).collect();
     let first = paths.first().ok_or_else(|| Error::invalid("no file of photons: expected 1"))?;

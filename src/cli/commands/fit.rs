@@ -15,6 +15,7 @@ use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
 use crate::cli::options::units::{Micrometres, Seconds};
 use crate::cli::pictures::{fits, plot};
 use crate::cli::terminal::numbers::{count, uncertain};
+use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::{say, warn};
 
 /// Fit models of diffusion to correlation curves (FCS): values with uncertainties
@@ -159,6 +160,7 @@ impl Args {
         // Curves that share nothing are fitted one by one.
         let each = if self.share.is_empty() { 1 } else { curves.len() };
         let mut fits: Vec<Fitted> = Vec::new();
+        let bar = Progress::of("fitting", "curves", 1.0, curves.len() as u64);
         for together in curves.chunks(each) {
             let found = match self.independent {
                 true => {
@@ -174,7 +176,9 @@ impl Args {
                 Error::file(&together[0].file, format!("{}: {error}", together[0].name))
             })?;
             fits.push(fitted);
+            bar.set((fits.len() * each) as u64);
         }
+        drop(bar);
         if fits.iter().any(|fitted| !fitted.weighted) && !self.unweighted {
             warn("no error bars: all lags weigh alike");
         }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
 use crate::cli::options::units::{Micrometres, Seconds};
-use crate::cli::pictures::maps::{self, Drawn, Profile};
+use crate::cli::pictures::maps::{self, Axes, Drawn, Profile};
 use crate::cli::pictures::plot;
 use crate::cli::terminal::numbers::{count, digits, uncertain};
 use crate::cli::terminal::progress::Progress;
@@ -436,9 +436,9 @@ impl Args {
         let (Some(path), Some(maps)) = (&self.plot, maps) else { return Ok(()) };
         let of = |quantity| maps.slice(s![.., .., quantity]).to_owned();
         let mut drawn = vec![
-            Drawn { title: "Mean", unit: "counts", values: of(0), centred: false },
-            Drawn { title: "Number", unit: "molecules", values: of(2), centred: false },
-            Drawn { title: "Brightness", unit: "photons", values: of(3), centred: false },
+            Drawn { title: "Mean", unit: "counts", values: of(0), axes: Axes::Pixels },
+            Drawn { title: "Number", unit: "molecules", values: of(2), axes: Axes::Pixels },
+            Drawn { title: "Brightness", unit: "photons", values: of(3), axes: Axes::Pixels },
         ];
         let mut profiles = Vec::new();
         if let Some(map) = map {
@@ -446,21 +446,23 @@ impl Args {
             // The light's own noise at lag 0 would hide the rest.
             let (rows, columns) = (values.nrows() / 2, values.ncols() / 2);
             values[[rows, columns]] = f64::NAN;
-            drawn.push(Drawn { title: "Spatial correlation", unit: "G", values, centred: true });
+            drawn.push(Drawn { title: "Spatial correlation", unit: "G", values, axes: Axes::Lags });
             if let (Some(model), Some(fitted)) = (self.model(), fitted) {
                 let size = map.values.dim();
                 let values = Array2::from_shape_fn(size, |(row, column)| {
                     let lag = (row as f64 - rows as f64, column as f64 - columns as f64);
                     fitted.offset[0] + model.g(lag.0, lag.1, fitted.n[0], fitted.diffusion[0])
                 });
-                drawn.push(Drawn { title: "Fit", unit: "G", values, centred: true });
+                drawn.push(Drawn { title: "Fit", unit: "G", values, axes: Axes::Lags });
                 profiles = self.profiles(map, &model, fitted);
             }
         }
         if let Some(pairs) = pairs {
             // The first row's, lags downwards; lag 0 has the light's own noise where pixels are their own partners.
             let values = pairs.slice(s![0, .., 1.., 1]).t().mapv(|g| g - 1.0);
-            drawn.push(Drawn { title: "Pair correlation", unit: "g - 1", values, centred: false });
+            let lags = pairs.slice(s![0, 0, 1.., 0]).to_vec();
+            let axes = Axes::Times(lags, if self.lines { "lag (lines)" } else { "lag (frames)" });
+            drawn.push(Drawn { title: "Pair correlation", unit: "g - 1", values, axes });
         }
         maps::maps(path, &drawn, &profiles, self.pixel.map(|pixel| pixel.0))
     }

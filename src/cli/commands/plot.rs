@@ -11,7 +11,10 @@ use corrust::{
     autocorrelate::Curve,
     correlate::baseline,
     device,
-    format::npy::{self, Dtype},
+    format::{
+        array::Array,
+        npy::{self, Dtype},
+    },
     images::Stack,
 };
 use ndarray::Array2;
@@ -22,15 +25,16 @@ use crate::cli::commands::autocorrelate::read::Table;
 use crate::cli::options::files::UVH5;
 use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, ending, input, output};
-use crate::cli::pictures::chart::{Look, chart};
+use crate::cli::pictures::chart::{CHANNEL, Look, chart};
 use crate::cli::pictures::heat::{Panel, panel};
-use crate::cli::pictures::maps;
+use crate::cli::pictures::maps::{self, Axes};
 use crate::cli::pictures::measured::{Measured, coherences};
 use crate::cli::pictures::plot::{
     Area, COLOURS, Drawn, ENDINGS, GREY, PHASE, SIZE, coherence, curves, level_bar, matrix,
-    phase_bar, phase_colour, range_bar, save, usual_range,
+    phase_bar, phase_colour, range_bar, save, shortened, usual_range,
 };
-use crate::cli::pictures::powers::{Of, Powers};
+use crate::cli::pictures::powers::Powers;
+use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::tell;
 
 /// Endings of tables of curves, of corrust and of other programs.
@@ -38,6 +42,9 @@ const TEXTS: [&str; 6] = ["csv", "txt", "dat", "asc", "fcs", "sin"];
 
 /// Spectra and closure phases that are drawn: as many as have colours that everyone can tell apart.
 const LINES: usize = COLOURS.len();
+
+/// Characters of a name in a key, at most.
+const NAME: usize = 16;
 
 /// Draw visibilities, powers, spectra or correlation curves
 ///
@@ -65,12 +72,15 @@ pub struct Args {
     /// Channel of the matrix, from 0 [default: the middle one]
     #[arg(long, value_name = "C")]
     channel: Option<usize>,
-    /// Inputs i,j of the waterfall; of UVH5, antennas in the file's order [default: 1,0, or 0,0 of one]
+    /// Numbers i,j of the inputs of the waterfall; of UVH5, antennas in the file's order [default: 1,0, or 0,0 of one]
     #[arg(long, value_name = "I,J", value_delimiter = ',', num_args = 1)]
     baseline: Vec<usize>,
     /// Polarisation of a UVH5 file, from 0 in the file's order
     #[arg(long, value_name = "P", default_value_t = 0)]
     polarisation: usize,
+    /// Array file, as of corrust correlate: names of inputs and frequencies of channels, which NumPy files lack
+    #[arg(long, value_name = "ARRAY.json", value_parser = input())]
+    array: Option<PathBuf>,
     /// Number, from 0, of the beam, the Stokes parameter of powers, or the input of spectra
     #[arg(long, value_name = "K", default_value_t = 0)]
     index: usize,
@@ -101,7 +111,7 @@ Examples:
 impl Args {
     /// Draws the figure.
     pub fn run(self) -> Result<()> {
-        let files = RunFiles::default().reads([&self.input]);
+        let files = RunFiles::default().reads([&self.input]).reads(&self.array);
         files.writes_as([&self.output], ENDINGS).check(self.existing)?;
         self.warn_of_given();
         if TEXTS.contains(&&ending(&self.input)[..]) {
@@ -114,7 +124,8 @@ impl Args {
             tell(format_args!("figure: {}", self.output.display()));
             return Ok(());
         }
-        if let Some(mut powers) = Powers::open(&self.input, self.index)? {
+        let array = self.array.as_ref().map(Array::read).transpose()?;
+        if let Some(mut powers) = Powers::open(&self.input, self.index, array.as_ref())? {
             let spectrum = match self.kind {
                 None | Some(Kind::Waterfall) => false,
                 Some(Kind::Spectra) => true,
@@ -127,7 +138,7 @@ impl Args {
             tell(format_args!("figure: {}", self.output.display()));
             return Ok(());
         }
-        let mut file = Measured::open(&self.input, self.polarisation)?;
+        let mut file = Measured::open(&self.input, self.polarisation, array.as_ref())?;
         let below = |what: &str, found: usize, count: usize| {
             if found < count {
                 return Ok(());
@@ -137,24 +148,35 @@ impl Args {
         below("--dump", self.dump, file.dumps)?;
         let channels = file.axis.values.len();
         let path = &self.output;
+        let polarisation = file.polarisation().map_or(String::new(), |name| format!(", {name}"));
         match self.kind.unwrap_or(Kind::Matrix) {
             Kind::Matrix => {
                 let channel = self.channel.unwrap_or(channels / 2);
                 below("--channel", channel, channels)?;
                 let visibilities = coherences(&file.dump(self.dump)?, file.inputs);
                 let size = (620, SIZE.1);
+                let at = match file.axis.name {
+                    CHANNEL => format!("of channel {channel}"),
+                    _ => format!("at {} MHz", file.axis.tick(file.axis.values[channel])),
+                };
+                let title = format!("Visibilities {at}{polarisation}");
                 save(path, size, |root| {
-                    matrix(root, visibilities.view(), file.inputs, (channel, ""))
+                    matrix(root, visibilities.row(channel), &title, (file.of, &file.names))
                 })?;
             }
             Kind::Spectra => {
                 let sums = file.dump(self.dump)?;
-                let title = format!("Power of inputs, dump {}{}", self.dump, first_of(file.inputs));
+                let title = format!(
+                    "Power of {}s, dump {}{polarisation}{}",
+                    file.of,
+                    self.dump,
+                    first_of(file.inputs)
+                );
                 let lines = (0..file.inputs.min(LINES)).map(|input| {
                     let power = |channel: usize| {
                         10.0 * sums[[channel, baseline(input, input)]].re.max(1e-30).log10()
                     };
-                    (format!("{input}"), (0..channels).map(power).collect())
+                    (shortened(&file.names[input], NAME), (0..channels).map(power).collect())
                 });
                 let lines: Vec<(String, Vec<f64>)> = lines.collect();
                 let all = || lines.iter().flat_map(|(_, line)| line.iter().copied());
@@ -162,7 +184,7 @@ impl Args {
                     (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
                 let margin = 0.05 * (high - low).max(1.0);
                 let range = low - margin..high + margin;
-                let look = Look { title, y: "power (dB)", range, lines: "input", wide: 0 };
+                let look = Look { title, y: "power (dB)", range, lines: file.of, wide: 0 };
                 save(path, SIZE, |root| chart(root, &file.axis, &look, &lines, true))?;
             }
             Kind::Closure => {
@@ -181,12 +203,15 @@ impl Args {
                             let v = |i, j| sums[[channel, baseline(i, j)]];
                             (v(j, 0) * v(k, j) * v(k, 0).conj()).arg() / PI
                         };
-                        (format!("0,{j},{k}"), (0..channels).map(phase).collect())
+                        let names = [0, j, k].map(|input| shortened(&file.names[input], NAME));
+                        (names.join(", "), (0..channels).map(phase).collect())
                     })
                     .collect();
                 let all = (file.inputs - 1) * (file.inputs - 2) / 2;
-                let title = format!("Closure phases, dump {}{}", self.dump, first_of(all));
-                let look = Look { title, y: PHASE, range: -1.0..1.0, lines: "inputs", wide: 0 };
+                let title =
+                    format!("Closure phases, dump {}{polarisation}{}", self.dump, first_of(all));
+                let triangles = if file.of == "antenna" { "antennas" } else { "inputs" };
+                let look = Look { title, y: PHASE, range: -1.0..1.0, lines: triangles, wide: 0 };
                 save(path, SIZE, |root| chart(root, &file.axis, &look, &lines, false))?;
             }
             Kind::Waterfall => {
@@ -203,8 +228,8 @@ impl Args {
                 };
                 below("--baseline", i, file.inputs)?;
                 let cells = file.waterfall(baseline(i, j))?;
-                let names = format!("{i},{j}");
-                save(path, SIZE, |root| waterfall(root, &file, &cells, &names))?;
+                let names = (&file.pair(i, j)[..], &polarisation[..]);
+                save(path, SIZE, |root| waterfall(root, &file, &cells, names))?;
             }
         }
         tell(format_args!("figure: {}", self.output.display()));
@@ -229,7 +254,7 @@ impl Args {
     /// Warns of options that this figure does not use.
     fn warn_of_given(&self) {
         if TEXTS.contains(&&ending(&self.input)[..]) {
-            let all = ["kind", "dump", "channel", "baseline", "polarisation", "index"];
+            let all = ["kind", "dump", "channel", "baseline", "polarisation", "array", "index"];
             given::warn_unused(&all, "correlation curves have none, expected visibilities");
             return;
         }
@@ -247,6 +272,9 @@ impl Args {
         }
         if kind != Kind::Matrix {
             unused("channel", "--kind matrix");
+        }
+        if matches!(&ending(&self.input)[..], UVH5 | "fil") {
+            given::warn_unused(&["array"], "the file has frequencies and names of its own");
         }
         if ending(&self.input) != UVH5 {
             given::warn_unused(&["polarisation"], "NumPy files have none, expected a UVH5 file");
@@ -279,13 +307,19 @@ fn first_of(all: usize) -> String {
 }
 
 /// Amplitude, as a part of the largest, and phase of a baseline.
-fn waterfall(root: &Area<'_>, file: &Measured, cells: &Array2<Complex<f64>>, names: &str) -> Drawn {
+fn waterfall(
+    root: &Area<'_>,
+    file: &Measured,
+    cells: &Array2<Complex<f64>>,
+    (names, polarisation): (&str, &str),
+) -> Drawn {
     let largest = cells.iter().map(|cell| cell.norm()).fold(f64::MIN_POSITIVE, f64::max);
     let (left, right) = root.split_horizontally(SIZE.0 / 2);
     let rows = file.rows();
     let drawn = |title: &str, area: &Area<'_>, colour: &dyn Fn(Complex<f64>) -> RGBColor| {
-        let title = format!("V({names}), {title}");
-        let look = Panel { title: &title, columns: &file.axis, rows: (rows.0, rows.1.clone()) };
+        let title = format!("V({names}), {title}{polarisation}");
+        let rows = (rows.0, rows.1.clone());
+        let look = Panel { title: &title, columns: &file.axis, rows, tick: None };
         panel(area, &look, cells.dim(), &|row, column| colour(cells[[row, column]]))
     };
     let (bar, heights) = drawn("amplitude", &left, &|cell| coherence(cell.norm() / largest))?;
@@ -302,8 +336,7 @@ fn draw_powers(powers: &mut Powers, spectrum: bool, output: &Path) -> Result<()>
         cells.mapv_inplace(|power| 10.0 * power.log10());
     }
     let unit = if is_decibel { "power (dB)" } else { "power" };
-    let Of { name, count } = powers.of;
-    let one = if count > 1 { format!(", {name} {}", powers.index) } else { String::new() };
+    let one = if powers.of.count > 1 { format!(", {}", powers.one) } else { String::new() };
     let axis = powers.axis.averaged(cells.ncols());
     let (low, high) = usual_range(cells.iter().copied());
     if spectrum {
@@ -337,7 +370,7 @@ fn draw_powers(powers: &mut Powers, spectrum: bool, output: &Path) -> Result<()>
     };
     save(output, SIZE, |root| {
         let title = format!("Power{one}");
-        let look = Panel { title: &title, columns: &axis, rows };
+        let look = Panel { title: &title, columns: &axis, rows, tick: None };
         let (bar, heights) = panel(root, &look, cells.dim(), &|row, column| {
             let power = cells[[row, column]];
             match power.is_finite() || power == f64::NEG_INFINITY {
@@ -355,11 +388,14 @@ fn draw_stack(path: &Path, output: &Path) -> Result<()> {
     let (height, width, frames) = (stack.height(), stack.width(), stack.frames());
     let mut sums = Array2::<f64>::zeros((height, width));
     let mut frame: Vec<u16> = device::zeros(height * width)?;
+    let bar = Progress::over("reading", (height * width) as f64, frames as u64);
     for index in 0..frames {
+        bar.set(index as u64);
         stack.read_frame(index, &mut frame)?;
         sums.iter_mut().zip(&frame).for_each(|(sum, pixel)| *sum += f64::from(*pixel));
     }
     let values = sums / frames.max(1) as f64;
-    let mean = maps::Drawn { title: "Mean", unit: "counts", values, centred: false };
+    drop(bar);
+    let mean = maps::Drawn { title: "Mean", unit: "counts", values, axes: Axes::Pixels };
     maps::maps(output, &[mean], &[], None)
 }

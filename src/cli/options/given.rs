@@ -63,9 +63,16 @@ fn given<'a>(options: &[&'a str]) -> Vec<&'a str> {
     options.iter().filter(is_given).copied().collect()
 }
 
-/// Option by which a setting of the library is given, `--keep-going` for `keep_going`.
+/// Values that say what an option takes, where it was not given.
+const EXAMPLES: [(&str, &str); 2] = [("rate", "32MHz"), ("unit", "1ns")];
+
+/// Option by which a setting of the library is given: `--keep-going` for `keep_going`, `--unit 1ns` for a unit that is lacking.
 fn option_of(setting: &str) -> String {
-    format!("--{}", setting.replace('_', "-"))
+    let option = setting.replace('_', "-");
+    match EXAMPLES.iter().find(|(name, _)| *name == option) {
+        Some((_, example)) if !is_given(&option) => format!("--{option} {example}"),
+        _ => format!("--{option}"),
+    }
 }
 
 /// The same error, whose sentence names the option if it is about a setting.

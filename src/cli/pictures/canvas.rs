@@ -1,6 +1,6 @@
 //! Canvas of plots: a picture of lines (SVG) or of pixels (PNG).
 
-use std::io;
+use std::{io, ops::RangeInclusive};
 
 use plotters::{
     backend::SVGBackend,
@@ -202,8 +202,7 @@ impl DrawingBackend for Pixels {
         to: BackendCoord,
         style: &S,
     ) -> Drawn {
-        // The finest line that is drawn smoothly has an area.
-        Points(self).draw_path([fine(from), fine(to)], &Broad(style))
+        self.draw_path([from, to], style)
     }
 
     fn draw_rect<S: BackendStyle>(
@@ -225,7 +224,14 @@ impl DrawingBackend for Pixels {
         path: I,
         style: &S,
     ) -> Drawn {
-        Points(self).draw_path(path.into_iter().map(fine), &Broad(style))
+        let middle = FINE as i32 / 2;
+        let middle_of = |(x, y): BackendCoord| (f64::from(x + middle), f64::from(y + middle));
+        let path: Vec<(f64, f64)> = path.into_iter().map(fine).map(middle_of).collect();
+        let radius = f64::from(style.stroke_width() * FINE) / 2.0;
+        for (y, xs) in stroke(&path, radius) {
+            xs.into_iter().try_for_each(|x| Points(self).draw_pixel((x, y), style.color()))?;
+        }
+        Ok(())
     }
 
     fn draw_circle<S: BackendStyle>(
@@ -245,6 +251,57 @@ impl DrawingBackend for Pixels {
     ) -> Drawn {
         Points(self).fill_polygon(corners.into_iter().map(fine), style)
     }
+}
+
+/// Points of a line of an even width, rounded at its ends and bends: their rows and ranges of columns, none of them twice.
+fn stroke(path: &[(f64, f64)], radius: f64) -> Vec<(i32, RangeInclusive<i32>)> {
+    let mut spans: Vec<(i32, RangeInclusive<i32>)> = Vec::new();
+    for ends in path.windows(2) {
+        let ((x, y), (to_x, to_y)) = (ends[0], ends[1]);
+        let length = (to_x - x).hypot(to_y - y);
+        let (along_x, along_y) = match length > 0.0 {
+            true => ((to_x - x) / length, (to_y - y) / length),
+            false => (1.0, 0.0),
+        };
+        for row in (y.min(to_y) - radius).ceil() as i32..=(y.max(to_y) + radius).floor() as i32 {
+            // Half a circle around either end, and the rectangle between them: together they are convex.
+            let circle = |(x, y): (f64, f64)| {
+                let half = (radius * radius - (f64::from(row) - y).powi(2)).sqrt();
+                (!half.is_nan()).then_some((x - half, x + half))
+            };
+            let down = f64::from(row) - y;
+            let within = |slope: f64, at_start: f64, low: f64, high: f64| match slope == 0.0 {
+                true if (low..=high).contains(&at_start) => (f64::NEG_INFINITY, f64::INFINITY),
+                true => (f64::INFINITY, f64::NEG_INFINITY),
+                false => {
+                    let ends = [(low - at_start) / slope, (high - at_start) / slope];
+                    (x + ends[0].min(ends[1]), x + ends[0].max(ends[1]))
+                }
+            };
+            let beside = within(along_y, -down * along_x, -radius, radius);
+            let between = within(along_x, down * along_y, 0.0, length);
+            let rectangle = (beside.0.max(between.0), beside.1.min(between.1));
+            let parts = [circle(ends[0]), circle(ends[1]), Some(rectangle)].into_iter().flatten();
+            let (from, to) = parts
+                .filter(|(from, to)| from <= to)
+                .fold((f64::INFINITY, f64::NEG_INFINITY), |all, part| {
+                    (all.0.min(part.0), all.1.max(part.1))
+                });
+            let (from, to) = (from.ceil() as i32, to.floor() as i32);
+            if from <= to {
+                spans.push((row, from..=to));
+            }
+        }
+    }
+    spans.sort_by_key(|(row, xs)| (*row, *xs.start()));
+    spans.dedup_by(|(row, xs), (row_before, before)| {
+        let meets = row == row_before && *xs.start() <= before.end() + 1;
+        if meets {
+            *before = *before.start()..=*before.end().max(xs.end());
+        }
+        meets
+    });
+    spans
 }
 
 /// A style whose lines have as many points as its pixels have.
@@ -291,5 +348,42 @@ impl DrawingBackend for Points<'_> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line covers the points that are at most its radius away from it, each once.
+    #[test]
+    fn a_line_is_as_wide_everywhere() {
+        for to in [(40.0, 0.0), (0.0, -40.0), (40.0, 40.0), (-40.0, 7.0), (3.0, 31.0), (0.0, 0.0)] {
+            let path = [(50.0, 50.0), (50.0 + to.0, 50.0 + to.1), (90.0, 60.0)];
+            for radius in [1.5, 4.5] {
+                let distance = |x: f64, y: f64| {
+                    let from_segment = |ends: &[(f64, f64)]| {
+                        let (across, down) = (ends[1].0 - ends[0].0, ends[1].1 - ends[0].1);
+                        let squared = across * across + down * down;
+                        let part = ((x - ends[0].0) * across + (y - ends[0].1) * down) / squared;
+                        let part = if squared > 0.0 { part.clamp(0.0, 1.0) } else { 0.0 };
+                        (x - ends[0].0 - part * across).hypot(y - ends[0].1 - part * down)
+                    };
+                    path.windows(2).map(from_segment).fold(f64::INFINITY, f64::min)
+                };
+                let mut found = std::collections::BTreeSet::new();
+                for (y, xs) in stroke(&path, radius) {
+                    xs.for_each(|x| assert!(found.insert((x, y)), "{x} {y} twice"));
+                }
+                for (x, y) in (0..110).flat_map(|y| (0..110).map(move |x| (x, y))) {
+                    let away = distance(f64::from(x), f64::from(y)) - radius;
+                    let is_drawn = found.contains(&(x, y));
+                    assert!(
+                        away.abs() < 1e-9 || is_drawn == (away < 0.0),
+                        "{to:?} {radius}: {x} {y}"
+                    );
+                }
+            }
+        }
     }
 }

@@ -1,13 +1,21 @@
 //! Lines against an axis.
 
+use std::path::Path;
+
+use corrust::{Result, format::array::Array};
 use plotters::{
+    element::DashedPathElement,
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
 };
 
 use crate::cli::pictures::plot::{
-    Area, COLOURS, Drawn, SIZE, Styled, TICKS, decimals, label, phase_name,
+    Area, COLOURS, DASH, Drawn, GAP, LINE, SIZE, Styled, TICKS, decimals, dot, duration, key,
+    key_width, label, mark, phase_name, save, widest,
 };
+
+/// Radius of points, pixels.
+const DOT: i32 = 3;
 
 /// The name of an axis of channels' numbers.
 pub const CHANNEL: &str = "channel";
@@ -19,6 +27,23 @@ pub struct Axis {
 }
 
 impl Axis {
+    /// Channels: the frequencies that an array has, else their numbers.
+    ///
+    /// # Errors
+    /// Of an array of another number of channels.
+    pub fn of(channels: usize, array: Option<&Array>) -> Result<Self> {
+        let frequencies = array.filter(|array| array.channels.is_some());
+        Ok(match frequencies.map(|array| array.frequencies(channels)).transpose()? {
+            Some(hertz) => Self::frequencies(&hertz),
+            None => Self { values: (0..channels).map(|it| it as f64).collect(), name: CHANNEL },
+        })
+    }
+
+    /// Frequencies, given in hertz.
+    pub fn frequencies(hertz: &[f64]) -> Self {
+        Self { values: hertz.iter().map(|hertz| hertz / 1e6).collect(), name: "frequency (MHz)" }
+    }
+
     /// Range of its values.
     pub fn range(&self) -> std::ops::Range<f64> {
         let low = self.values.iter().copied().fold(f64::INFINITY, f64::min);
@@ -77,9 +102,13 @@ pub fn chart(
     let centred = Pos::new(HPos::Center, VPos::Top);
     root.draw_text(&look.title, &label(20).pos(centred), (SIZE.0 as i32 / 2, 18))?;
     let of_powers = decimals(&look.range);
+    let names: Vec<&str> = lines.iter().map(|(name, _)| &name[..]).collect();
+    let has_key = names.iter().any(|name| !name.is_empty());
+    let width =
+        if has_key { key_width(root, &names)?.max(widest(root, &[look.lines], 15)?) } else { 0 };
     let mut chart = ChartBuilder::on(root)
         .margin_top(56)
-        .margin_right(110)
+        .margin_right(width + 36)
         .margin_bottom(14)
         .margin_left(14)
         .x_label_area_size(56)
@@ -97,23 +126,58 @@ pub fn chart(
             false => phase_name(*y).to_owned(),
         })
         .draw_styled(15, 18)?;
-    let left = SIZE.0 as i32 - 96;
+    let wide = |index: usize| COLOURS[index].mix(0.4).stroke_width(7);
+    for (index, (_, values)) in lines.iter().enumerate() {
+        let points = axis.values.iter().copied().zip(values.iter().copied());
+        if index < look.wide {
+            chart.draw_series(LineSeries::new(points, wide(index)))?;
+        } else if joined && values.len() > 1 {
+            let (colour, dashed) = mark(index);
+            let style = colour.stroke_width(LINE);
+            if dashed {
+                chart.draw_series(DashedLineSeries::new(points, DASH, GAP, style))?;
+            } else {
+                chart.draw_series(LineSeries::new(points, style))?;
+            }
+        } else {
+            chart.draw_series(points.map(|point| dot(point, DOT, mark(index))))?;
+        }
+    }
+    let left = (SIZE.0 - width) as i32 - 22;
     let style = label(15).pos(Pos::new(HPos::Left, VPos::Top));
     root.draw_text(look.lines, &style, (left, 36))?;
-    for (index, (name, line)) in lines.iter().enumerate() {
-        let colour = COLOURS[index % COLOURS.len()];
-        let points = axis.values.iter().copied().zip(line.iter().copied());
-        if joined && line.len() > 1 {
-            let style = match index < look.wide {
-                true => colour.mix(0.4).stroke_width(7),
-                false => colour.stroke_width(1),
-            };
-            chart.draw_series(LineSeries::new(points, style))?;
+    key(root, (left, 60), &names, &|index, (x, y)| {
+        let (ends, (colour, dashed)) = ([(x - 14, y), (x + 14, y)], mark(index));
+        if index < look.wide {
+            root.draw(&PathElement::new(ends, wide(index)))?;
+        } else if !joined {
+            root.draw(&dot((x, y), DOT, mark(index)))?;
+        } else if dashed {
+            root.draw(&DashedPathElement::new(ends, DASH, GAP, colour.stroke_width(LINE)))?;
         } else {
-            chart.draw_series(points.map(|point| Circle::new(point, 2, colour.filled())))?;
+            root.draw(&PathElement::new(ends, colour.stroke_width(LINE)))?;
         }
-        let style = label(15).color(&colour).pos(Pos::new(HPos::Left, VPos::Top));
-        root.draw_text(name, &style, (left, 60 + 22 * index as i32))?;
-    }
-    Ok(())
+        Ok(())
+    })
+}
+
+/// Draws count rates, in bins of `bin` seconds, with the names of their sensors.
+pub fn rates(path: &Path, bin: f64, rates: &[(String, Vec<f64>)]) -> Result<()> {
+    let drawn = &rates[..rates.len().min(COLOURS.len())];
+    let kilo = |(name, rates): &(String, Vec<f64>)| {
+        (name.clone(), rates.iter().map(|rate| rate / 1e3).collect())
+    };
+    let lines: Vec<(String, Vec<f64>)> = drawn.iter().map(kilo).collect();
+    let length = lines.iter().map(|(_, line)| line.len()).max().unwrap_or(0).max(1);
+    let highest = lines.iter().flat_map(|(_, line)| line).copied().fold(1e-3, f64::max);
+    let values = (0..length).map(|place| (place as f64 + 0.5) * bin).collect();
+    let axis = Axis { values, name: "time (s)" };
+    let look = Look {
+        title: format!("Count rate, bins of {}", duration(bin)),
+        y: "rate (kHz)",
+        range: 0.0..1.05 * highest,
+        lines: "",
+        wide: 0,
+    };
+    save(path, SIZE, |root| chart(root, &axis, &look, &lines, true))
 }

@@ -9,7 +9,7 @@ use plotters::{
 };
 
 use crate::cli::pictures::plot::{
-    COLOURS, GREY, SIZE, Styled, TICKS, decimals, duration, label, save,
+    COLOURS, GREY, SIZE, Styled, TICKS, decimals, dot, duration, label, mark, save,
 };
 
 /// Height of curves; residuals have the rest.
@@ -125,7 +125,7 @@ pub fn fits(path: &Path, all: &[Drawn<'_>]) -> Result<()> {
                 PathElement::new(ends, colour.mix(0.6).stroke_width(1))
             }))?;
             let circles = points.iter().map(|&(lag, g, _)| (lag, g));
-            chart.draw_series(circles.map(|at| Circle::new(at, 2, colour.mix(0.6).filled())))?;
+            chart.draw_series(circles.map(|at| dot(at, 2, mark(index))))?;
             let best = fitted.values(*place);
             let own = &fitted.lags[*place];
             let ends = [own.first(), own.last()].map(|lag| lag.copied().unwrap_or(1.0).ln());
@@ -135,8 +135,8 @@ pub fn fits(path: &Path, all: &[Drawn<'_>]) -> Result<()> {
             });
             chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
             let residuals = own.iter().copied().zip(fitted.residuals[*place].iter().copied());
-            below.draw_series(residuals.map(|at| Circle::new(at, 2, colour.filled())))?;
-            write(name, colour)?;
+            below.draw_series(residuals.map(|at| dot(at, 2, mark(index))))?;
+            write(&format!("{} {name}", if mark(index).1 { "○" } else { "●" }), colour)?;
             for text in parameters.iter().filter(|_| has_room) {
                 write(text, GREY)?;
             }

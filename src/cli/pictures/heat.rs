@@ -23,6 +23,8 @@ pub struct Panel<'a> {
     pub columns: &'a Axis,
     /// Name and range of the rows, from above to below.
     pub rows: (&'a str, Range<f64>),
+    /// Label of a tick of the rows, where it is not the number itself.
+    pub tick: Option<&'a dyn Fn(f64) -> String>,
 }
 
 /// Draws cells `[row][column]` of a panel by their colours. Returns the left edge and the heights of its scale.
@@ -32,7 +34,7 @@ pub fn panel(
     (rows, columns): (usize, usize),
     colour: &dyn Fn(usize, usize) -> RGBColor,
 ) -> Drawn<(i32, Range<i32>)> {
-    let Panel { title, columns: axis, rows: (name, range) } = panel;
+    let Panel { title, columns: axis, rows: (name, range), tick } = panel;
     let of_rows = decimals(range);
     let mut chart = ChartBuilder::on(area)
         .margin_top(56)
@@ -70,7 +72,10 @@ pub fn panel(
         .x_label_formatter(&|x| axis.tick(*x))
         .y_desc(*name)
         .y_labels(TICKS)
-        .y_label_formatter(&|y| format!("{y:.of_rows$}"))
+        .y_label_formatter(&|y| match tick {
+            Some(tick) => tick(*y),
+            None => format!("{y:.of_rows$}"),
+        })
         .draw_styled(15, 18)?;
     area.draw(&Rectangle::new([(left, top), (right, bottom)], BLACK))?;
     let centred = Pos::new(HPos::Center, VPos::Top);

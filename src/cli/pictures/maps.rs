@@ -12,8 +12,8 @@ use plotters::{
 use crate::cli::pictures::chart::Axis;
 use crate::cli::pictures::heat::{Panel, panel};
 use crate::cli::pictures::plot::{
-    Area, COLOURS, GREY, Styled, TICKS, coherence, decimals, full_range, label, range_bar, save,
-    usual_range,
+    Area, COLOURS, GREY, Styled, TICKS, coherence, decimals, dot, full_range, key, key_width,
+    label, mark, range_bar, save, usual_range,
 };
 
 /// Pixels of a panel's sides, and of a map's longer side.
@@ -32,8 +32,17 @@ pub struct Drawn {
     pub unit: &'static str,
     /// Numbers, `[row][column]`; numbers that are not finite are grey.
     pub values: Array2<f64>,
-    /// Whether they are against lags, 0 in the middle.
-    pub centred: bool,
+    pub axes: Axes,
+}
+
+/// Axes of a map.
+pub enum Axes {
+    /// Rows and columns of an image.
+    Pixels,
+    /// Lags between rows and columns, 0 in the middle.
+    Lags,
+    /// Lags in time downwards, which need not be even, with their unit, and columns of an image.
+    Times(Vec<f64>, &'static str),
 }
 
 /// A line through lag 0 of a correlation, and of the model that was fitted to it.
@@ -92,7 +101,7 @@ fn lines(area: &Area<'_>, profiles: &[Profile], unit: f64) -> crate::cli::pictur
     let (width, _) = area.dim_in_pixel();
     let centred = Pos::new(HPos::Center, VPos::Top);
     area.draw_text("Profiles and fit", &label(20).pos(centred), (width as i32 / 2 + 26, 18))?;
-    for (index, Profile { name, points, model }) in profiles.iter().enumerate() {
+    for (index, Profile { points, model, .. }) in profiles.iter().enumerate() {
         let colour = COLOURS[index];
         let clipped = |value: f64| value.clamp(values.start, values.end);
         let bars = points.iter().filter(|[.., error]| *error > 0.0);
@@ -101,13 +110,13 @@ fn lines(area: &Area<'_>, profiles: &[Profile], unit: f64) -> crate::cli::pictur
             PathElement::new(ends, colour.mix(0.6).stroke_width(1))
         }))?;
         let circles = points.iter().map(|&[lag, value, _]| (lag * unit, value));
-        chart.draw_series(circles.map(|at| Circle::new(at, 2, colour.filled())))?;
+        chart.draw_series(circles.map(|at| dot(at, 3, mark(index))))?;
         let line = model.iter().map(|&(lag, value)| (lag * unit, value));
         chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
-        let style = label(15).color(&colour).pos(Pos::new(HPos::Right, VPos::Top));
-        area.draw_text(name, &style, (width as i32 - 44, 62 + 20 * index as i32))?;
     }
-    Ok(())
+    let names: Vec<&str> = profiles.iter().map(|of| of.name).collect();
+    let left = width.saturating_sub(44 + key_width(area, &names)?) as i32;
+    key(area, (left, 62), &names, &|index, at| Ok(area.draw(&dot(at, 3, mark(index)))?))
 }
 
 /// Centres of `count` pixels, or their lags, in pixels or micrometres.
@@ -119,12 +128,13 @@ fn places(count: usize, centred: bool, pixel: Option<f64>) -> Vec<f64> {
 fn map(area: &Area<'_>, drawn: &Drawn, pixel: Option<f64>) -> crate::cli::pictures::plot::Drawn {
     let cells = averaged(&drawn.values);
     // Maps over lags have one peak; elsewhere single pixels may lie far off.
-    let (low, high) = match drawn.centred {
+    let centred = matches!(drawn.axes, Axes::Lags);
+    let (low, high) = match centred {
         true => full_range(cells.iter().copied()),
         false => usual_range(cells.iter().copied()),
     };
     let (height, width) = drawn.values.dim();
-    let name = |along: &'static str| match (drawn.centred, pixel.is_some(), along) {
+    let name = |along: &'static str| match (centred, pixel.is_some(), along) {
         (true, true, "x") => "lag x (um)",
         (true, true, _) => "lag y (um)",
         (true, false, "x") => "lag, columns",
@@ -134,14 +144,29 @@ fn map(area: &Area<'_>, drawn: &Drawn, pixel: Option<f64>) -> crate::cli::pictur
         (false, false, "x") => "column",
         (false, false, _) => "row",
     };
-    let columns = Axis { values: places(width, drawn.centred, pixel), name: name("x") };
-    let rows = Axis { values: places(height, drawn.centred, pixel), name: name("y") };
+    let columns = Axis { values: places(width, centred, pixel), name: name("x") };
+    let rows = Axis { values: places(height, centred, pixel), name: name("y") };
     // Pixels of the recording are squares.
     let longest = height.max(width) as f64;
     let less =
         |side: usize| SIDE - (f64::from(SIDE) * side as f64 / longest).round().max(8.0) as i32;
     let area = area.margin(0, less(height), 0, less(width));
-    let look = Panel { title: drawn.title, columns: &columns, rows: (rows.name, rows.edges()) };
+    let look = Panel {
+        title: drawn.title,
+        columns: &columns,
+        rows: (rows.name, rows.edges()),
+        tick: None,
+    };
+    let lag_at = |y: f64| match &drawn.axes {
+        Axes::Times(lags, _) => lags.get(y as usize).map_or(String::new(), |lag| lag.to_string()),
+        _ => String::new(),
+    };
+    let look = match drawn.axes {
+        Axes::Times(_, name) => {
+            Panel { rows: (name, 0.0..height as f64), tick: Some(&lag_at), ..look }
+        }
+        _ => look,
+    };
     let (bar, heights) = panel(&area, &look, cells.dim(), &|row, column| {
         let value = cells[[row, column]];
         if value.is_finite() { coherence((value - low) / (high - low)) } else { GREY }

@@ -6,6 +6,7 @@ use corrust::{
     Error, Result,
     correlate::{baseline, baselines},
     format::{
+        array::Array,
         npy::{Dtype, Reader},
         uvh5,
     },
@@ -15,8 +16,9 @@ use num_complex::Complex;
 
 use crate::cli::options::files::UVH5;
 use crate::cli::options::run_files::ending;
-use crate::cli::pictures::chart::{Axis, CHANNEL};
+use crate::cli::pictures::chart::Axis;
 use crate::cli::pictures::heat::CELLS;
+use crate::cli::terminal::progress::Progress;
 
 /// Visibilities in a file.
 pub struct Measured {
@@ -25,6 +27,9 @@ pub struct Measured {
     pub inputs: usize,
     /// Channels: their frequencies in megahertz, or their numbers.
     pub axis: Axis,
+    /// Noun for an input, as in "antenna", and each one's name, or number.
+    pub of: &'static str,
+    pub names: Vec<String>,
 }
 
 enum MeasuredFile {
@@ -33,8 +38,9 @@ enum MeasuredFile {
 }
 
 impl Measured {
-    /// Opens an output of `corrust correlate`; `polarisation` is an index, for UVH5 alone.
-    pub fn open(path: &Path, polarisation: usize) -> Result<Self> {
+    /// Opens an output of `corrust correlate`; `polarisation` is an index, for UVH5 alone, and an `array` says what NumPy files
+    /// do not.
+    pub fn open(path: &Path, polarisation: usize, array: Option<&Array>) -> Result<Self> {
         let (source, dumps, baselines_found, axis);
         if ending(path) == UVH5 {
             let reader = uvh5::Reader::open(path)?;
@@ -46,8 +52,7 @@ impl Measured {
                 ));
             }
             (dumps, baselines_found) = (reader.dumps(), reader.pairs().len());
-            let values = reader.frequencies().iter().map(|frequency| frequency / 1e6).collect();
-            axis = Axis { values, name: "frequency (MHz)" };
+            axis = Axis::frequencies(reader.frequencies());
             source = MeasuredFile::Uvh5(reader, polarisation);
         } else {
             let reader = Reader::open(path)?;
@@ -64,8 +69,7 @@ impl Measured {
                 ));
             };
             (dumps, baselines_found) = (found, pairs);
-            let values = (0..channels).map(|channel| channel as f64).collect();
-            axis = Axis { values, name: CHANNEL };
+            axis = Axis::of(channels, array)?;
             source = MeasuredFile::Npy(reader, dtype);
         }
         let inputs = ((2.0 * baselines_found as f64).sqrt()) as usize;
@@ -83,7 +87,30 @@ impl Measured {
                 ),
             ));
         }
-        Ok(Self { source, dumps, inputs, axis })
+        let (of, names) = match (&source, array) {
+            (MeasuredFile::Uvh5(reader, _), _) => {
+                let number = |input| reader.pairs()[baseline(input, input)][0];
+                let name =
+                    |number: i64| reader.name(number).map_or(number.to_string(), str::to_owned);
+                ("antenna", (0..inputs).map(|input| name(number(input))).collect())
+            }
+            (MeasuredFile::Npy(..), Some(array)) => ("input", array.names(inputs)?),
+            _ => ("input", (0..inputs).map(|input| input.to_string()).collect()),
+        };
+        Ok(Self { source, dumps, inputs, axis, of, names })
+    }
+
+    /// Name of a baseline: "m003,m000".
+    pub fn pair(&self, i: usize, j: usize) -> String {
+        format!("{},{}", self.names[i], self.names[j])
+    }
+
+    /// Name of the polarisation, where the file has it: "XX".
+    pub fn polarisation(&self) -> Option<&'static str> {
+        const NAMES: [&str; 8] = ["RR", "LL", "RL", "LR", "XX", "YY", "XY", "YX"];
+        let MeasuredFile::Uvh5(reader, polarisation) = &self.source else { return None };
+        let number = usize::try_from(-1 - reader.polarisations()[*polarisation]).ok()?;
+        NAMES.get(number).copied()
     }
 
     /// Name and range of dumps, for an axis: seconds since the start of the first, where times are known.
@@ -134,7 +161,10 @@ impl Measured {
         let (rows, columns) = (dumps.min(CELLS), channels.min(CELLS));
         let mut sums = Array2::<Complex<f64>>::default((rows, columns));
         let mut counts = Array2::<f64>::zeros((rows, columns));
+        let samples = (channels * baselines(self.inputs)) as f64;
+        let bar = Progress::over("reading", samples, dumps as u64);
         for dump in 0..dumps {
+            bar.set(dump as u64);
             let visibilities = self.dump(dump)?;
             for channel in 0..channels {
                 let cell = [dump * rows / dumps, channel * columns / channels];

@@ -3,7 +3,7 @@
 use std::{f64::consts::PI, ops::Range, path::Path};
 
 use corrust::{Error, Result, autocorrelate::Curve, correlate::baseline, format::PartialFile};
-use ndarray::ArrayView2;
+use ndarray::{ArrayView1, ArrayView2};
 use num_complex::Complex;
 use plotters::{
     chart::MeshStyle,
@@ -37,6 +37,11 @@ pub const COLOURS: [RGBColor; 8] = [
 ];
 pub const GREY: RGBColor = RGBColor(90, 90, 90);
 
+/// Width of lines, and lengths of the dashes of every other one and between them, pixels.
+pub const LINE: u32 = 1;
+pub const DASH: i32 = 8;
+pub const GAP: i32 = 4;
+
 pub type Area<'a> = DrawingArea<Canvas<'a>, Shift>;
 pub type Drawn<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
@@ -52,7 +57,10 @@ pub fn visibilities(
 ) -> Result<()> {
     save(path, SIZE, |root| {
         let (left, right) = root.split_horizontally(590);
-        matrix(&left, visibilities, inputs, (visibilities.nrows() / 2, "(a)  "))?;
+        let names: Vec<String> = (0..inputs).map(|input| input.to_string()).collect();
+        let channel = visibilities.nrows() / 2;
+        let title = format!("(a)  Visibilities of channel {channel}");
+        matrix(&left, visibilities.row(channel), &title, ("input", &names))?;
         phases(&right, visibilities, inputs, found)
     })
 }
@@ -136,7 +144,7 @@ pub fn curves(path: &Path, curves: &[(String, Curve)], all: Range<f64>, what: &s
             [(first / 1.3, 1.0), (last * 1.3, 1.0)],
             GREY.stroke_width(1),
         ))?;
-        for (index, (name, points)) in lines.iter().enumerate() {
+        for (index, (_, points)) in lines.iter().enumerate() {
             let colour = COLOURS[index % COLOURS.len()];
             let places = points.iter().map(|&(lag, g, _)| (lag, g));
             chart.draw_series(LineSeries::new(places.clone(), colour.mix(0.5).stroke_width(1)))?;
@@ -147,52 +155,16 @@ pub fn curves(path: &Path, curves: &[(String, Curve)], all: Range<f64>, what: &s
                 let ends = [(lag, clipped(g - error)), (lag, clipped(g + error))];
                 PathElement::new(ends, colour.stroke_width(1))
             }))?;
-            chart.draw_series(places.map(|place| Circle::new(place, 3, colour.filled())))?;
-            let style = label(15).color(&colour).pos(Pos::new(HPos::Right, VPos::Top));
-            root.draw_text(name, &style, (SIZE.0 as i32 - 44, 62 + 22 * index as i32))?;
+            chart.draw_series(places.map(|place| dot(place, 3, mark(index))))?;
         }
+        let names: Vec<&str> = lines.iter().map(|(name, _)| *name).collect();
+        let left = (SIZE.0 - 44).saturating_sub(key_width(root, &names)?) as i32;
+        key(root, (left, 62), &names, &|index, at| Ok(root.draw(&dot(at, 3, mark(index)))?))?;
         if empty {
             let centred = label(18).pos(Pos::new(HPos::Center, VPos::Center));
             let (x, y) = chart.plotting_area().get_pixel_range();
             let middle = ((x.start + x.end) / 2, y.start + (y.end - y.start) / 4);
             root.draw_text("no lag above 0 has counts on both sides", &centred, middle)?;
-        }
-        Ok(())
-    })
-}
-
-/// Draws count rates, in bins of `bin` seconds, with the names of their sensors.
-pub fn rates(path: &Path, bin: f64, rates: &[(String, Vec<f64>)]) -> Result<()> {
-    let length = rates.iter().map(|(_, rates)| rates.len()).max().unwrap_or(0).max(1);
-    let highest = rates.iter().flat_map(|(_, rates)| rates).copied().fold(1.0, f64::max) / 1e3;
-    let range = 0.0..1.05 * highest;
-    let decimals = decimals(&range);
-    save(path, SIZE, |root| {
-        let centred = Pos::new(HPos::Center, VPos::Top);
-        let title = format!("Count rate, bins of {}", duration(bin));
-        root.draw_text(&title, &label(20).pos(centred), (SIZE.0 as i32 / 2, 18))?;
-        let mut chart = ChartBuilder::on(root)
-            .margin_top(56)
-            .margin_right(36)
-            .margin_bottom(14)
-            .margin_left(14)
-            .x_label_area_size(56)
-            .y_label_area_size(86)
-            .build_cartesian_2d(0.0..length as f64 * bin, range.clone())?;
-        chart
-            .configure_mesh()
-            .x_desc("time (s)")
-            .y_desc("rate (kHz)")
-            .y_labels(TICKS)
-            .y_label_formatter(&|rate| format!("{rate:.decimals$}"))
-            .draw_styled(15, 18)?;
-        for (index, (name, rates)) in rates.iter().take(COLOURS.len()).enumerate() {
-            let colour = COLOURS[index];
-            let points = rates.iter().enumerate();
-            let points = points.map(|(place, rate)| ((place as f64 + 0.5) * bin, rate / 1e3));
-            chart.draw_series(LineSeries::new(points, colour.stroke_width(1)))?;
-            let style = label(15).color(&colour).pos(Pos::new(HPos::Right, VPos::Top));
-            root.draw_text(name, &style, (SIZE.0 as i32 - 44, 62 + 22 * index as i32))?;
         }
         Ok(())
     })
@@ -227,6 +199,50 @@ pub fn label(size: u32) -> TextStyle<'static> {
     (FONT, size).into_font().color(&BLACK)
 }
 
+/// Colour of the curve of such a number, and whether its points are rings and its line is dashed, as of every other one.
+pub fn mark(index: usize) -> (RGBColor, bool) {
+    (COLOURS[index % COLOURS.len()], index % 2 == 1)
+}
+
+/// A point of a curve of such a look.
+pub fn dot<C>(at: C, radius: i32, (colour, hollow): (RGBColor, bool)) -> Circle<C, i32> {
+    let style = if hollow { colour.stroke_width(2) } else { colour.filled() };
+    Circle::new(at, radius, style)
+}
+
+/// Width of a sample in a key, height of its lines, and size of its text, pixels.
+const SAMPLE: i32 = 30;
+const KEY_LINE: i32 = 22;
+const KEY_TEXT: u32 = 15;
+
+/// Width of a key, pixels.
+pub fn key_width(area: &Area<'_>, names: &[&str]) -> Drawn<u32> {
+    Ok(SAMPLE as u32 + 6 + widest(area, names, KEY_TEXT)?)
+}
+
+/// Width of the widest text, pixels.
+pub fn widest(area: &Area<'_>, texts: &[&str], size: u32) -> Drawn<u32> {
+    texts
+        .iter()
+        .try_fold(0, |most, text| Ok(area.estimate_text_size(text, &label(size))?.0.max(most)))
+}
+
+/// Names of curves, each after a sample, which `sample` draws of the curve's number around a place.
+pub fn key(
+    area: &Area<'_>,
+    (left, top): (i32, i32),
+    names: &[&str],
+    sample: &dyn Fn(usize, (i32, i32)) -> Drawn,
+) -> Drawn {
+    for (index, name) in names.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
+        let middle = top + KEY_LINE * index as i32 + KEY_TEXT as i32 / 2 + 1;
+        sample(index, (left + SAMPLE / 2, middle))?;
+        let style = label(KEY_TEXT).pos(Pos::new(HPos::Left, VPos::Center));
+        area.draw_text(name, &style, (left + SAMPLE + 6, middle))?;
+    }
+    Ok(())
+}
+
 /// Meshes in the style of all figures.
 pub trait Styled {
     /// Draws it, with labels and names of axes of such sizes.
@@ -249,24 +265,44 @@ where
     }
 }
 
-/// Pixels of a side of the visibility matrix, and its upper left corner.
+/// Pixels of the longest side of the visibility matrix, and its upper right and lowest corner.
 const SIDE: i32 = 400;
-const CORNER: (i32, i32) = (70, 70);
-const FAR: (i32, i32) = (CORNER.0 + SIDE, CORNER.1 + SIDE);
+const TOP: i32 = 70;
+const RIGHT: i32 = 470;
+const BOTTOM: i32 = TOP + SIDE;
+/// Names along a side, at most, and pixels that those of inputs take without another name.
+const NAMES: usize = 16;
+const NUMBER: i32 = 24;
+/// Characters of a name along a side, at most.
+const NAME: usize = 14;
 
-/// Coherence below the diagonal, phase above it; `before` begins the title.
+/// Coherence below the diagonal, phase above it, of visibilities `[baseline]` of a channel; `of` names the inputs, as in
+/// "antenna", and each of them.
 pub fn matrix(
     area: &Area<'_>,
-    visibilities: ArrayView2<'_, Complex<f64>>,
-    inputs: usize,
-    (channel, before): (usize, &str),
+    row: ArrayView1<'_, Complex<f64>>,
+    title: &str,
+    (of, names): (&str, &[String]),
 ) -> Drawn {
-    let row = visibilities.row(channel);
+    let inputs = names.len();
+    let every = inputs.div_ceil(if names.iter().all(|name| name.parse::<u32>().is_ok()) {
+        8
+    } else {
+        NAMES
+    });
+    let named: Vec<(usize, String)> =
+        names.iter().map(|name| shortened(name, NAME)).enumerate().step_by(every).collect();
+    let shown: Vec<&str> = named.iter().map(|(_, name)| &name[..]).collect();
+    let width = widest(area, &shown, 14)? as i32;
+    // Longer names make the matrix smaller, so that all figures have one size.
+    let side = SIDE - (width - NUMBER).max(0);
+    let corner = (RIGHT - side, TOP);
+    let far = (RIGHT, TOP + side);
     let highest = (0..inputs)
         .flat_map(|i| (0..i).map(move |j| baseline(i, j)))
         .map(|b| row[b].norm())
         .fold(f64::MIN_POSITIVE, f64::max);
-    let edge = |index: usize| (index as i32 * SIDE) / inputs as i32;
+    let edge = |index: usize| (index as i32 * side) / inputs as i32;
     for i in 0..inputs {
         for j in 0..inputs {
             let colour = match i.cmp(&j) {
@@ -274,41 +310,51 @@ pub fn matrix(
                 std::cmp::Ordering::Less => phase_colour(row[baseline(j, i)].conj().arg()),
                 std::cmp::Ordering::Equal => WHITE,
             };
-            let from = (CORNER.0 + edge(j), CORNER.1 + edge(i));
+            let from = (corner.0 + edge(j), corner.1 + edge(i));
             // A pixel further, which the next one covers: where edges meet, the paper would show.
             let to = (
-                CORNER.0 + edge(j + 1).min(SIDE - 1) + 1,
-                CORNER.1 + edge(i + 1).min(SIDE - 1) + 1,
+                corner.0 + edge(j + 1).min(side - 1) + 1,
+                corner.1 + edge(i + 1).min(side - 1) + 1,
             );
             area.draw(&Rectangle::new([from, to], colour.filled()))?;
         }
     }
-    area.draw(&Rectangle::new([CORNER, FAR], BLACK))?;
+    area.draw(&Rectangle::new([corner, far], BLACK))?;
 
     let centred = Pos::new(HPos::Center, VPos::Top);
-    let title = format!("{before}Visibilities of channel {channel}");
-    area.draw_text(&title, &label(20).pos(centred), (CORNER.0 + SIDE / 2, 22))?;
-    area.draw_text("input j", &label(16).pos(centred), (CORNER.0 + SIDE / 2, FAR.1 + 26))?;
-    upwards(area, "input i", (CORNER.0 - 54, CORNER.1 + SIDE / 2))?;
-    let every = inputs.div_ceil(8);
-    for index in (0..inputs).step_by(every) {
-        let middle = (edge(index) + edge(index + 1)) / 2;
-        let text = index.to_string();
-        area.draw_text(&text, &label(14).pos(centred), (CORNER.0 + middle, FAR.1 + 7))?;
+    let middle = corner.0 + side / 2;
+    area.draw_text(title, &label(20).pos(centred), (middle, 22))?;
+    upwards(area, &format!("{of} i"), (RIGHT - SIDE - 54, TOP + side / 2))?;
+    let has_room = width + 4 <= edge(every);
+    let below = BOTTOM + if has_room { 26 } else { 38 };
+    area.draw_text(&format!("{of} j"), &label(16).pos(centred), (middle, below))?;
+    for (index, text) in &named {
+        let middle = (edge(*index) + edge(index + 1)) / 2;
+        let below = (corner.0 + middle, far.1 + 7);
+        if has_room {
+            area.draw_text(text, &label(14).pos(centred), below)?;
+        } else {
+            let upwards = (FONT, 14).into_font().transform(FontTransform::Rotate270).color(&BLACK);
+            area.draw_text(text, &upwards.pos(Pos::new(HPos::Right, VPos::Center)), below)?;
+        }
         let right = label(14).pos(Pos::new(HPos::Right, VPos::Center));
-        area.draw_text(&text, &right, (CORNER.0 - 8, CORNER.1 + middle))?;
+        area.draw_text(text, &right, (corner.0 - 8, corner.1 + middle))?;
     }
-    scales(area, highest)?;
+    // The scales beside the matrix: coherence on the lower half, phase on the upper one.
+    let (left, half, gap) = (RIGHT + 22, TOP + side / 2, 14);
+    phase_bar(area, left, TOP..half - gap)?;
+    level_bar(area, left, half + gap..far.1, ("coherence", highest))?;
     let note = "above the diagonal: phase; below: coherence |V(i,j)| / √(V(i,i) V(j,j))";
-    area.draw_text(note, &label(13).pos(centred), (CORNER.0 + SIDE / 2, FAR.1 + 62))?;
+    area.draw_text(note, &label(13).pos(centred), (RIGHT - SIDE / 2, BOTTOM + 62))?;
     Ok(())
 }
 
-/// The scales beside the matrix: coherence, up to `highest`, on the lower half, phase on the upper one.
-fn scales(area: &Area<'_>, highest: f64) -> Drawn {
-    let (left, middle, gap) = (FAR.0 + 22, CORNER.1 + SIDE / 2, 14);
-    phase_bar(area, left, CORNER.1..middle - gap)?;
-    level_bar(area, left, middle + gap..FAR.1, ("coherence", highest))
+/// The first characters of a name, if it has more.
+pub fn shortened(name: &str, most: usize) -> String {
+    match name.chars().count() > most {
+        true => name.chars().take(most - 1).chain(['…']).collect(),
+        false => name.to_owned(),
+    }
 }
 
 /// A bar of the colours of phases, between these heights.
@@ -385,7 +431,8 @@ fn bar(
     for (text, y) in ticks.into_iter().zip([bottom, i32::midpoint(top, bottom), top]) {
         area.draw_text(text, &style, (left + WIDTH + 5, y))?;
     }
-    upwards(area, name, (left + WIDTH + 46, i32::midpoint(top, bottom)))
+    let width = widest(area, &ticks, 13)? as i32;
+    upwards(area, name, (left + WIDTH + (5 + width + 8).max(46), i32::midpoint(top, bottom)))
 }
 
 /// Writes upwards, to the right of a place and around its height.
@@ -411,7 +458,7 @@ fn phases(
     title.draw_text(text, &label(20).pos(centred), (middle, 22))?;
     // Panels of equal height, the last one with room for the channels' axis.
     const BOTTOM: u32 = 72;
-    let height = (area.dim_in_pixel().1 - BOTTOM - (AXIS - GAP)) / count.max(1) as u32;
+    let height = (area.dim_in_pixel().1 - BOTTOM - (AXIS - NO_AXIS)) / count.max(1) as u32;
     let cuts: Vec<i32> = (1..count as u32).map(|cut| (cut * height) as i32).collect();
     let panels = area.margin(0, BOTTOM, 0, 0).split_by_breakpoints::<i32, i32, _, _>([], cuts);
     for (index, (panel, colour)) in panels.iter().zip(COLOURS).enumerate() {
@@ -428,7 +475,7 @@ fn phases(
 
 /// Height below a panel with the channels' axis, and without.
 const AXIS: u32 = 44;
-const GAP: u32 = 12;
+const NO_AXIS: u32 = 12;
 
 /// One panel of phases, of inputs `i` and `j`; the last one has the channels' axis.
 fn phase(
@@ -443,7 +490,7 @@ fn phase(
     let mut chart = ChartBuilder::on(panel)
         .margin_top(6)
         .margin_right(90)
-        .x_label_area_size(if last { AXIS } else { GAP })
+        .x_label_area_size(if last { AXIS } else { NO_AXIS })
         .y_label_area_size(58)
         .build_cartesian_2d(0.0..channels as f64, -1.0..1.0)?;
     chart

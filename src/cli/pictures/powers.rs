@@ -5,6 +5,7 @@ use std::path::Path;
 use corrust::{
     Encoding, Error, Result, device,
     format::{
+        array::Array,
         npy::{Dtype, Reader},
         sigproc,
     },
@@ -13,7 +14,7 @@ use corrust::{
 use ndarray::Array2;
 
 use crate::cli::options::run_files::ending;
-use crate::cli::pictures::chart::{Axis, CHANNEL};
+use crate::cli::pictures::chart::Axis;
 use crate::cli::pictures::heat::CELLS;
 
 /// Bytes that are read at once.
@@ -28,7 +29,9 @@ pub struct Powers {
     /// Seconds of a time sample, where they are known.
     pub interval: Option<f64>,
     /// Number of the beam, the Stokes parameter or the input to draw.
-    pub index: usize,
+    index: usize,
+    /// Name of the one to draw: "beam 2".
+    pub one: String,
     pub of: Of,
 }
 
@@ -48,12 +51,10 @@ enum PowerFile {
 }
 
 impl Powers {
-    /// Opens a file if it holds powers; `index` is a beam, a Stokes parameter or an input.
-    pub fn open(path: &Path, index: usize) -> Result<Option<Self>> {
-        let numbers = |channels: usize| Axis {
-            values: (0..channels).map(|channel| channel as f64).collect(),
-            name: CHANNEL,
-        };
+    /// Opens a file if it holds powers; `index` is a beam, a Stokes parameter or an input, and an `array` says what NumPy files do
+    /// not.
+    pub fn open(path: &Path, index: usize, array: Option<&Array>) -> Result<Option<Self>> {
+        let axis = |channels: usize| Axis::of(channels, array);
         let found = if ending(path) == "npy" {
             let reader = Reader::open(path)?;
             let dtype = reader.dtype();
@@ -61,18 +62,18 @@ impl Powers {
                 (Some(dtype @ (Dtype::Int64 | Dtype::Float64)), &[times, channels]) => {
                     let of = Of { name: "array", count: 1 };
                     let source = PowerFile::Array(reader, dtype, [1, 0]);
-                    Some((source, times as u64, numbers(channels), None, of))
+                    Some((source, times as u64, axis(channels)?, None, of))
                 }
                 // Stokes parameters, and else inputs.
                 (Some(dtype @ (Dtype::Int64 | Dtype::Float64)), &[times, 1 | 4, channels]) => {
                     let of = Of { name: "Stokes parameter", count: reader.shape()[1] };
                     let source = PowerFile::Array(reader, dtype, [1, channels]);
-                    Some((source, times as u64, numbers(channels), None, of))
+                    Some((source, times as u64, axis(channels)?, None, of))
                 }
                 (Some(dtype @ (Dtype::Int64 | Dtype::Float64)), &[times, channels, inputs]) => {
                     let of = Of { name: "input", count: inputs };
                     let source = PowerFile::Array(reader, dtype, [inputs, 1]);
-                    Some((source, times as u64, numbers(channels), None, of))
+                    Some((source, times as u64, axis(channels)?, None, of))
                 }
                 (Some(dtype), &[beams, channels, polarisations, times])
                 | (Some(dtype), &[beams, channels, polarisations, times, 2]) => {
@@ -85,18 +86,16 @@ impl Powers {
                     };
                     let of = Of { name: "beam", count: beams };
                     let source = PowerFile::Beams(reader, encoding, polarisations);
-                    Some((source, times as u64, numbers(channels), None, of))
+                    Some((source, times as u64, axis(channels)?, None, of))
                 }
                 _ => None,
             }
         } else if sigproc::Reader::recognises(path)? {
             let reader = sigproc::Reader::open(path)?;
             let header = reader.header();
-            let megahertz = |channel: usize| {
-                (header.first_channel + channel as f64 * header.channel_width) / 1e6
-            };
-            let values = (0..header.channels).map(megahertz).collect();
-            let axis = Axis { values, name: "frequency (MHz)" };
+            let hertz =
+                |channel: usize| header.first_channel + channel as f64 * header.channel_width;
+            let axis = Axis::frequencies(&(0..header.channels).map(hertz).collect::<Vec<_>>());
             let of = Of { name: "Stokes parameter", count: header.ifs };
             let (times, interval) = (reader.times(), Some(header.interval));
             Some((PowerFile::Fil(reader), times, axis, interval, of))
@@ -117,7 +116,11 @@ impl Powers {
                 format!("--index {index}: expected one below {count}, the number of {name}s");
             return Err(Error::file(path, reason));
         }
-        Ok(Some(Self { source, times, axis, interval, index, of }))
+        let one = match array.filter(|_| of.name == "input") {
+            Some(array) => format!("input {}", array.names(of.count)?[index]),
+            None => format!("{} {index}", of.name),
+        };
+        Ok(Some(Self { source, times, axis, interval, index, one, of }))
     }
 
     /// Mean powers, `[time][frequency]`, of at most [`CELLS`] times and channels.

@@ -19,6 +19,11 @@ impl Progress {
 
     /// A bar of `times` times of `samples` samples each.
     pub fn over(verb: &'static str, samples: f64, times: u64) -> Self {
+        Self::of(verb, "samples", samples, times)
+    }
+
+    /// A bar of `times` steps, each of so many things of that name.
+    pub fn of(verb: &'static str, things: &'static str, each: f64, times: u64) -> Self {
         if is_quiet() {
             return Self(ProgressBar::hidden());
         }
@@ -26,7 +31,7 @@ impl Progress {
         let style = ProgressStyle::with_template(template(width.into()))
             .expect("the template is well-formed")
             .with_key("rate", move |state: &ProgressState, text: &mut dyn Write| {
-                let _ = text.write_str(&si(state.per_sec() * samples));
+                let _ = text.write_str(&(si(state.per_sec() * each) + things));
             })
             .progress_chars("=> ");
         Self(ProgressBar::new(times).with_style(style).with_message(verb))
@@ -48,8 +53,8 @@ impl Drop for Progress {
 fn template(columns: usize) -> &'static str {
     // The longest verb is "autocorrelating", rates have up to six characters and times left three.
     match columns {
-        84.. => "{msg} [{bar:30}] {percent:>3} %, {rate}samples/s, {eta} left",
-        55.. => "{msg} {percent:>3} %, {rate}samples/s, {eta} left",
+        84.. => "{msg} [{bar:30}] {percent:>3} %, {rate}/s, {eta} left",
+        55.. => "{msg} {percent:>3} %, {rate}/s, {eta} left",
         25.. => "{msg} {percent:>3} %",
         6.. => "{percent:>3} %",
         _ => "",
@@ -67,7 +72,7 @@ mod tests {
             ("msg", "autocorrelating"),
             ("bar:30", &bar),
             ("percent:>3", "100"),
-            ("rate", "12.3 G"),
+            ("rate", "12.3 Gsamples"),
             ("eta", "99d"),
         ];
         for columns in 5..200 {

@@ -12,11 +12,7 @@ use super::{
     shape::{MAX_WEIGHT, Shape},
 };
 use crate::{
-    device::{
-        choice::{Device, Devices},
-        gpu::Gpu,
-        host,
-    },
+    device::{choice::Device, gpu::Gpu, host},
     error::{Error, Result},
     layout::Layout,
     sample::Encoding,
@@ -56,7 +52,7 @@ impl Builder {
         self
     }
 
-    /// Encoding of a voltage: `ci4` (the default), `ci8`, `ci4-offset` or `cf16`.
+    /// Encoding of a voltage: `ci8` (the default), `ci4`, `ci4-offset` or `cf16`.
     pub fn encoding(mut self, encoding: Encoding) -> Self {
         self.shape.encoding = encoding;
         self
@@ -123,7 +119,7 @@ impl Builder {
         }
         let gpu = match gpu {
             Some(gpu) => Some(gpu),
-            None => Devices::from(device).open()?.pop(),
+            None => device.gpu()?,
         };
         let kernel = kernel.choose(shape.encoding, gpu.is_some())?;
         let backend = match gpu {
@@ -152,11 +148,11 @@ enum Backend {
 /// blocks of any number of times.
 ///
 /// ```
-/// use corrust_host::{Device, GridBeamformer};
+/// use corrust_host::{Device, Encoding, GridBeamformer};
 ///
 /// // Two by two dishes, of which one is missing; two times that are added.
 /// let places = [[0, 0], [0, 1], [1, 0]];
-/// let plan = GridBeamformer::builder(2, 2).places(&places).integrate(2);
+/// let plan = GridBeamformer::builder(2, 2).places(&places).encoding(Encoding::Ci4).integrate(2);
 /// let mut plan = plan.device(Device::Cpu).build()?;
 /// let voltages: [[u8; 3]; 2] = [[0x10; 3], [0x20; 3]]; // [time][dish] of ci4: 1, then 2
 /// let beams = plan.beamform(&voltages)?;
@@ -186,7 +182,7 @@ impl GridBeamformer {
                 channels: 1,
                 polarisations: 1,
                 block_times: 1,
-                encoding: Encoding::Ci4,
+                encoding: Encoding::Ci8,
                 half: false,
             },
             places: Vec::new(),

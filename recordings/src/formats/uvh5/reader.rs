@@ -1,6 +1,9 @@
 //! Reading what was written.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use corrust_host::{Error, Result, device};
 use ndarray::Array3;
@@ -20,6 +23,7 @@ pub struct Reader {
     polarisations: Vec<i64>,
     pairs: Vec<[i64; 2]>,
     times: Vec<f64>,
+    names: BTreeMap<i64, String>,
 }
 
 impl Reader {
@@ -68,6 +72,17 @@ impl Reader {
                     .into(),
             );
         }
+        let numbers: Vec<i64> = read_column(path, dataset, "antenna_numbers")?;
+        let named = dataset("Header/antenna_names")?;
+        if stored(path, "Header/antenna_names", &named)? != [numbers.len()] {
+            return refuse(format!(
+                "antenna names of shape {:?}: expected {}",
+                named.shape(),
+                numbers.len()
+            ));
+        }
+        let named = guarded(path, "read", || named.read_strings_lossy())?;
+        let names = numbers.into_iter().zip(named).collect();
         let times = times.into_iter().step_by(of_dump).collect();
         let mut pairs = pairs;
         pairs.truncate(of_dump);
@@ -79,6 +94,7 @@ impl Reader {
             polarisations,
             pairs,
             times,
+            names,
         })
     }
 
@@ -100,6 +116,11 @@ impl Reader {
     /// Numbers of `ant_1` and `ant_2` of each baseline.
     pub fn pairs(&self) -> &[[i64; 2]] {
         &self.pairs
+    }
+
+    /// Name of the antenna of such a number, as [`pairs`](Self::pairs) has them; [`None`] where the file names none.
+    pub fn name(&self, number: i64) -> Option<&str> {
+        self.names.get(&number).map(String::as_str)
     }
 
     /// Polarisations by their numbers: -1 to -4 RR, LL, RL, LR; -5 to -8 XX, YY, XY, YX.

@@ -17,7 +17,7 @@ use corrust::{
 use ndarray::Array2;
 
 use crate::cli::options::run_files::ending;
-use crate::cli::pictures::plot;
+use crate::cli::pictures::chart;
 use crate::cli::terminal::say::warn;
 
 /// Endings of the files of normalised curves, and of count rates.
@@ -234,7 +234,7 @@ impl<T: Amount> Curves<'_, T> {
         let rates: Vec<_> =
             rates.map(|(sensor, name)| (name.clone(), trace.rates(sensor))).collect();
         if ending(path) != "npy" {
-            return plot::rates(path, trace.seconds(), &rates);
+            return chart::rates(path, trace.seconds(), &rates);
         }
         let mut writer = Writer::appending(path, Dtype::Float64, &[trace.len()])?;
         let times = (0..trace.len()).map(|bin| bin as f64 * trace.seconds()).collect();

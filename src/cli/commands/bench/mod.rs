@@ -12,7 +12,7 @@ use std::{
 };
 
 use corrust::{
-    Correlator, Device, Devices, Encoding, Error, Result, autocorrelate, beamform,
+    Correlator, Device, Encoding, Error, Result, autocorrelate, beamform,
     bench::{
         self, BenchDevice, Case, Change, Facts, Limits, Meter, Record, Row, Settings, changes,
         measure, model::Model,
@@ -267,7 +267,7 @@ impl Args {
         self.check()?;
         if let Some(System::Ingest(ingest)) = &self.system {
             let gpu = match &self.common.device {
-                On::Device(device) => Devices::from(*device).open()?.pop(),
+                On::Device(device) => device.gpu()?,
                 On::Model(_) => None,
             };
             return ingest.run(self.common.repeats, gpu.as_ref()).map(|()| 0);
@@ -491,10 +491,7 @@ impl Args {
                 return Ok(places);
             }
         };
-        let mut places = vec![BenchDevice {
-            gpu: Devices::from(device).open()?.pop(),
-            ..BenchDevice::default()
-        }];
+        let mut places = vec![BenchDevice { gpu: device.gpu()?, ..BenchDevice::default() }];
         if let Some(Against::Kernels { path, kernels }) = against {
             if places[0].gpu.is_none() {
                 return Err(Error::file(path, "its kernels need a GPU, and this is the CPU"));

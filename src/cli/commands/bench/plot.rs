@@ -18,7 +18,7 @@ use plotters::{
 use crate::cli::commands::bench::{peers::Peers, table};
 use crate::cli::pictures::canvas::{Canvas, FONT};
 use crate::cli::pictures::plot::{
-    Area, COLOURS, Drawn, GREY, Styled, TICKS, decimals, label, save, svg,
+    Area, COLOURS, DASH, Drawn, GAP, GREY, Styled, TICKS, decimals, dot, label, save, svg,
 };
 use crate::cli::terminal::numbers::si;
 
@@ -190,13 +190,18 @@ fn matrices(area: &Area<'_>, rows: &[&Row]) -> Drawn {
     for series in &rate {
         let line = LineSeries::new(series.points.clone(), series.colour.stroke_width(2));
         chart.draw_series(line)?;
-        let dots = series.points.iter().map(|point| dot(*point, series.colour, false));
+        let dots = series.points.iter().map(|point| dot(*point, 4, (series.colour, false)));
         key(chart.draw_series(dots)?, series, false);
     }
     for series in &share {
         let style = series.colour.stroke_width(1);
-        chart.draw_secondary_series(DashedLineSeries::new(series.points.clone(), 6, 4, style))?;
-        let dots = series.points.iter().map(|point| dot(*point, series.colour, true));
+        chart.draw_secondary_series(DashedLineSeries::new(
+            series.points.clone(),
+            DASH,
+            GAP,
+            style,
+        ))?;
+        let dots = series.points.iter().map(|point| dot(*point, 4, (series.colour, true)));
         key(chart.draw_secondary_series(dots)?, series, true);
     }
     legend(&mut chart, SeriesLabelPosition::UpperRight)
@@ -249,7 +254,7 @@ fn roofline(area: &Area<'_>, record: &Record) -> Drawn {
         .draw_styled(15, 17)?;
     draw_roofs(&mut chart, &roofs, memory, (intensities, rates))?;
     for series in points.iter().filter(|series| !series.points.is_empty()) {
-        let dots = series.points.iter().map(|point| dot(*point, series.colour, false));
+        let dots = series.points.iter().map(|point| dot(*point, 4, (series.colour, false)));
         key(chart.draw_series(dots)?, series, false);
     }
     legend(&mut chart, SeriesLabelPosition::LowerRight)
@@ -332,14 +337,14 @@ fn lines(area: &Area<'_>, title: &str, what: &str, high: f64, series: &[Series])
         if hollow {
             chart.draw_series(DashedLineSeries::new(
                 series.points.clone(),
-                6,
-                4,
+                DASH,
+                GAP,
                 colour.stroke_width(1),
             ))?;
         } else {
             chart.draw_series(LineSeries::new(series.points.clone(), colour.stroke_width(2)))?;
         }
-        let dots = series.points.iter().map(|point| dot(*point, colour, hollow));
+        let dots = series.points.iter().map(|point| dot(*point, 4, (colour, hollow)));
         key(chart.draw_series(dots)?, series, hollow);
     }
     legend(&mut chart, SeriesLabelPosition::UpperLeft)
@@ -348,13 +353,7 @@ fn lines(area: &Area<'_>, title: &str, what: &str, high: f64, series: &[Series])
 /// Names a series in the key by its dots.
 fn key<'b>(drawn: &mut SeriesAnno<'_, Canvas<'b>>, series: &Series, hollow: bool) {
     let colour = series.colour;
-    drawn.label(series.name.clone()).legend(move |(x, y)| dot((x + 10, y), colour, hollow));
-}
-
-/// A point.
-fn dot<C>(at: C, colour: RGBColor, hollow: bool) -> Circle<C, i32> {
-    let style = if hollow { colour.stroke_width(2) } else { colour.filled() };
-    Circle::new(at, 4, style)
+    drawn.label(series.name.clone()).legend(move |(x, y)| dot((x + 10, y), 4, (colour, hollow)));
 }
 
 fn heading(area: &Area<'_>, title: &str) -> Drawn {

@@ -10,7 +10,7 @@ use crate::cli::terminal::say::tell;
 
 /// Largest distance of tones from the channel's centre, in channels, and tones for each channel.
 const REACH: i32 = 4;
-const FINENESS: i32 = 32;
+const FINENESS: i32 = 64;
 /// The lowest power that is drawn, decibels.
 const FLOOR: f64 = -140.0;
 

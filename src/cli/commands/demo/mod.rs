@@ -101,7 +101,7 @@ impl Args {
         visibilities(input, &output, &place)?;
 
         let inputs = SIMULATION.shape.inputs;
-        let visibilities = coherences(&Measured::open(&output, 0)?.dump(0)?, inputs);
+        let visibilities = coherences(&Measured::open(&output, 0, None)?.dump(0)?, inputs);
         let found = fringes::find(visibilities.view(), inputs, sky.len());
         let (table, error) = compare(&sky, &found);
         say(table);
@@ -154,7 +154,7 @@ fn stop_fringes(raw: &PathBuf, output: &Path, place: &DeviceOptions) -> Result<(
     let input = Input::raw(recording, (builder, Some(20.0)), sky, None)?;
     visibilities(input, output, place)?;
 
-    let found = coherences(&Measured::open(output, 0)?.dump(0)?, RAW_INPUTS);
+    let found = coherences(&Measured::open(output, 0, None)?.dump(0)?, RAW_INPUTS);
     let pairs = (0..RAW_INPUTS).flat_map(|i| (0..i).map(move |j| baseline(i, j)));
     let phases = pairs.map(|pair| found.column(pair).sum().arg().abs());
     let largest = phases.fold(0.0, f64::max);

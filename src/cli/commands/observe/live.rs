@@ -1,6 +1,7 @@
 //! Live streams as the input of an observation.
 
 use std::{
+    mem,
     num::NonZeroU64,
     path::Path,
     sync::{Arc, OnceLock, atomic::Ordering},
@@ -284,7 +285,14 @@ impl Live {
         let interval = digits(clock.interval());
         SERVING.store(true, Ordering::Relaxed);
         tell(format_args!("listening to {listening}, {what}, {interval} s apart{length}"));
-        let stop = || STOPPING.load(Ordering::Relaxed);
+        let mut said = false;
+        let stop = move || {
+            let stopping = STOPPING.load(Ordering::Relaxed);
+            if stopping && !mem::replace(&mut said, true) {
+                tell("stopping: the products end with what came; a second signal ends it at once");
+            }
+            stopping
+        };
         let mut stream = StreamRecording::new(receiver, stream, clock, chunks, stop);
         let silence = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();
         stream.silence(self.silence.and_then(silence));

@@ -14,7 +14,7 @@ use std::{
 
 use console::Term;
 use corrust::{
-    Device, Devices, Error, Result,
+    Device, Error, Result,
     bench::{BenchDevice, Facts},
     format::PartialFile,
     qualify::{
@@ -33,7 +33,7 @@ use crate::cli::{
         given,
         run_files::{Existing, RunFiles, all},
     },
-    terminal::say::say,
+    terminal::say::{is_quiet, say},
 };
 
 /// Judge whether corrust computes rightly here, and how fast
@@ -138,7 +138,7 @@ impl Args {
     /// Decides every requirement, says so, and writes the report so far to `json` each time.
     fn judge(&self, json: Option<&Path>) -> Result<Report> {
         let end = Instant::now() + Duration::from_secs_f64(60.0 * self.minutes);
-        let gpu = Devices::from(self.device).open()?.pop();
+        let gpu = self.device.gpu()?;
         let place = BenchDevice { gpu, ..BenchDevice::default() };
         let meter = meter(&place);
         let mut report = Report::new(Facts::new(&place, meter.as_ref()), self.minutes, self.seed);
@@ -237,7 +237,8 @@ impl Bar {
         } else {
             style
         };
-        let bar = ProgressBar::new_spinner().with_style(style).with_prefix(requirement.to_owned());
+        let bar = if is_quiet() { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        let bar = bar.with_style(style).with_prefix(requirement.to_owned());
         bar.tick();
         // A week more than the longest run.
         Self { line: bar, end: Instant::now() + Duration::from_secs(14 * 86_400) }

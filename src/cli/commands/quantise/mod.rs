@@ -6,7 +6,7 @@ mod planes;
 use std::{path::PathBuf, time::Instant};
 
 use corrust::{
-    Device, Devices, Encoding, Error, Layout, Result,
+    Device, Encoding, Error, Layout, Result,
     correlate::Shape,
     format::{
         is_stream,
@@ -157,8 +157,7 @@ impl Args {
             let why = "the recording's own bits are copied, expected samples of more bits";
             given::warn_unused(&["step", "noise", "device"], why);
         }
-        let gpu =
-            if shape.encoding.is_bits() { None } else { Devices::from(self.device).open()?.pop() };
+        let gpu = if shape.encoding.is_bits() { None } else { self.device.gpu()? };
         let mut file = PlaneFile::create(&self.output, &shape, times, self.bits, gpu)?;
 
         let start = Instant::now();

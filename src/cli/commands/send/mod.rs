@@ -18,6 +18,7 @@ use corrust::{
 
 use crate::cli::options::given;
 use crate::cli::terminal::numbers::{count, si};
+use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::{tell, warn};
 
 /// Samples to send.
@@ -133,6 +134,8 @@ impl Args {
             self.targets()
         ));
         let pace = self.pace();
+        let (times, interval) = (frames.recording().times(), frames.recording().interval());
+        let bar = progress(frames.recording().shape().inputs, times, repeat);
         let (mut sent, mut bytes, mut round, mut before) = (0_u64, 0, 0, 0.0);
         loop {
             let mut last = 0.0;
@@ -141,6 +144,9 @@ impl Args {
                 let thread = vdif::thread(frame);
                 sockets[thread % sockets.len()].send(frame)?;
                 (sent, bytes, last) = (sent + 1, bytes + frame.len(), seconds);
+                if let (Some(bar), Some(interval)) = (&bar, interval) {
+                    bar.set(((before + seconds) / interval) as u64);
+                }
             }
             before += last;
             round += 1;
@@ -156,6 +162,7 @@ impl Args {
             })?;
         }
         let seconds = pace.begun.elapsed().as_secs_f64();
+        drop(bar);
         tell(format_args!(
             "sent {} in {seconds:.2} s, {}B/s",
             count(sent, "frame"),
@@ -200,6 +207,7 @@ impl Args {
         // Heaps sent at a time: about ten milliseconds.
         let step = ((0.01 / interval / heap_times as f64) as usize).clamp(1, 1024);
         let pace = self.pace();
+        let bar = progress(inputs * channels, times, repeat);
         let (mut heaps, mut slots, mut round) = (0, 0, 0);
         loop {
             let mut done = 0;
@@ -212,6 +220,7 @@ impl Args {
                 heaps += sender.send(&samples, self.first + slots)?;
                 slots += now as u64;
                 done += now * heap_times;
+                bar.iter().for_each(|bar| bar.set(slots * heap_times as u64));
                 pace.wait(slots as f64 * heap_times as f64 * interval);
             }
             round += 1;
@@ -220,6 +229,7 @@ impl Args {
             }
             source.rewind(&self.recording)?;
         }
+        drop(bar);
         let rest = times % heap_times as u64;
         if rest > 0 {
             warn(format_args!("{} that do not fill a heap were left out", count(rest, "time")));
@@ -233,4 +243,10 @@ impl Args {
         ));
         Ok(())
     }
+}
+
+/// Bar of `times` times of so many samples, sent `repeat` times; none of a stream without an end.
+fn progress(samples: usize, times: u64, repeat: u64) -> Option<Progress> {
+    let all = times.saturating_mul(repeat);
+    (repeat > 0).then(|| Progress::over("sending", samples as f64, all))
 }

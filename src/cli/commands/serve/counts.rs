@@ -5,7 +5,6 @@ use std::{
     net::TcpListener,
     path::Path,
     sync::{Arc, atomic::Ordering, mpsc},
-    time::Duration,
 };
 
 use corrust::{
@@ -156,8 +155,8 @@ impl Args {
             Ok(())
         };
         let tally = || board.tally();
-        let drain = Drain::of(self.drain);
-        follow(&mut correlated, (receiver, drain), (&passed, &spent), &mut shown, &tally)?;
+        let drain = Drain::of(passed, self.drain);
+        follow(&mut correlated, (receiver, drain), &spent, &mut shown, &tally)?;
         if let Some(save) = save {
             correlated.plan().state()?.save(save)?;
         }
@@ -191,8 +190,8 @@ impl Args {
 /// Correlates counts until the stream ends or a signal comes.
 fn follow(
     correlated: &mut Correlated,
-    (receiver, mut drain): (Receiver, Drain),
-    (passed, spent): (&mpsc::Receiver<live::Passed<CountChunk>>, &mpsc::Sender<CountChunk>),
+    (receiver, mut drain): (Receiver, Drain<live::Passed<CountChunk>>),
+    spent: &mpsc::Sender<CountChunk>,
     shown: &mut dyn FnMut(&LiveCurves, bool) -> Result<()>,
     tally: &dyn Fn() -> live::Tally,
 ) -> Result<()> {
@@ -200,26 +199,26 @@ fn follow(
     let mut strangers = Strangers::of("counts");
     loop {
         strangers.poll(tally);
-        match passed.recv_timeout(Duration::from_millis(50)) {
-            Ok(chunk) => {
+        match drain.next() {
+            Some(chunk) => {
                 if let Some(chunk) = correlated.process(chunk, |look| shown(look, false))? {
                     let _ = spent.send(chunk);
                 }
             }
-            Err(_) if receiver.is_none() => break,
-            Err(_) => {}
+            None if receiver.is_none() => break,
+            None => {}
         }
         let ended = receiver.as_ref().is_some_and(Receiver::ended);
         let stopping = STOPPING.load(Ordering::Relaxed);
         if (ended || stopping)
             && let Some(receiver) = receiver.take()
         {
+            receiver.stop();
             if stopping {
                 drain.begin();
             }
-            receiver.stop();
         }
-        if drain.is_over(passed) {
+        if drain.is_over() {
             break;
         }
     }

@@ -12,7 +12,6 @@ use std::{
     num::NonZeroU64,
     path::Path,
     sync::{Arc, atomic::Ordering},
-    time::Duration,
 };
 
 use corrust::{
@@ -419,27 +418,27 @@ impl<C> Live<C> {
         };
         let mut receiver = Some(receiver);
         let mut strangers = Strangers::of(expected);
-        let mut drain = Drain::of(drain);
+        let mut drain = Drain::of(passed, drain);
         let mut end = 0;
         loop {
             strangers.poll(|| board.tally());
-            match passed.recv_timeout(Duration::from_millis(50)) {
-                Ok(chunk) => {
+            match drain.next() {
+                Some(chunk) => {
                     if let Some(chunk) = integrator.process(chunk, &mut done)? {
                         let _ = spent.send(chunk);
                     }
                     board.dumps.empty.store(integrator.empty(), Ordering::Relaxed);
                 }
-                Err(_) if receiver.is_none() => break,
-                Err(_) => {}
+                None if receiver.is_none() => break,
+                None => {}
             }
             if STOPPING.load(Ordering::Relaxed)
                 && let Some(receiver) = receiver.take()
             {
-                drain.begin();
                 end = receiver.stop();
+                drain.begin();
             }
-            if drain.is_over(&passed) {
+            if drain.is_over() {
                 end = 0;
                 break;
             }

@@ -1,6 +1,7 @@
 //! Parts that streams of samples and of counts share.
 
 use std::{
+    collections::VecDeque,
     net::TcpListener,
     sync::mpsc,
     time::{Duration, Instant},
@@ -64,28 +65,43 @@ impl Strangers {
     }
 }
 
-/// The end of a service that a signal stops: it correlates received samples, for some time at most.
-pub struct Drain {
+/// Chunks as a receiver passes them, up to the end of a service that a signal stops: it correlates those that came, for some time
+/// at most.
+pub struct Drain<C> {
+    passed: mpsc::Receiver<C>,
+    /// Chunks that came before the signal.
+    waiting: VecDeque<C>,
     most: Seconds,
     end: Option<Instant>,
 }
 
-impl Drain {
-    pub fn of(most: Seconds) -> Self {
-        Self { most, end: None }
+impl<C> Drain<C> {
+    pub fn of(passed: mpsc::Receiver<C>, most: Seconds) -> Self {
+        Self { passed, waiting: VecDeque::new(), most, end: None }
     }
 
-    /// Says so and begins.
+    /// The next chunk, waited for; none where none came.
+    pub fn next(&mut self) -> Option<C> {
+        let received = || self.passed.recv_timeout(Duration::from_millis(50)).ok();
+        self.waiting.pop_front().or_else(received)
+    }
+
+    /// Begins the end, once nothing else comes, and says what is still to be correlated.
     pub fn begin(&mut self) {
-        tell("stopping: correlating what came; a second signal ends it at once");
+        self.waiting.extend(self.passed.try_iter());
+        tell(format_args!(
+            "stopping: correlating {} that came, for {} s at most; a second signal ends it at once",
+            count(self.waiting.len(), "chunk"),
+            self.most.0
+        ));
         let most = Duration::try_from_secs_f64(self.most.0).ok();
         self.end = most.and_then(|most| Instant::now().checked_add(most));
     }
 
-    /// Whether its time is over, and chunks that were `received` wait: they are dropped, and it says how many.
-    pub fn is_over<C>(&self, received: &mpsc::Receiver<C>) -> bool {
+    /// Whether its time is over, and chunks wait: they are dropped, and it says how many.
+    pub fn is_over(&mut self) -> bool {
         let is_over = self.end.is_some_and(|end| end < Instant::now());
-        let left = if is_over { received.try_iter().count() } else { 0 };
+        let left = if is_over { self.waiting.drain(..).count() } else { 0 };
         if left > 0 {
             warn(format_args!(
                 "{} that came {} not correlated in the {} s of --drain",
