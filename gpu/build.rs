@@ -31,6 +31,7 @@ fn main() {
         println!("cargo:rerun-if-changed={path}");
     }
     println!("cargo:rerun-if-env-changed={}", compile::SOURCE_ROOT);
+    println!("cargo:rerun-if-env-changed={JUDGE}");
     // Names of kernels that a device build picks: see `kernel!`.
     let names: Vec<&str> = ENTRIES.iter().map(|entry| entry.name).collect();
     println!("cargo:rustc-check-cfg=cfg(corrust_some, {})", names.join(", "));
@@ -48,7 +49,8 @@ fn run() -> Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     // OUT_DIR is target/PROFILE/build/PACKAGE/out: all profiles share one device build.
     let builds = builds(out.ancestors().nth(4).unwrap_or(&out));
-    let kernels = provide(&package(), &builds, Purpose::Build, |_| true)?;
+    let purpose = if env::var_os(JUDGE).is_some() { Purpose::Judge } else { Purpose::Build };
+    let kernels = provide(&package(), &builds, purpose, |_| true)?;
     let others = kernels.iter().filter(|kernel| !kernel.is_shipped).count();
     if others > 0 {
         println!(
@@ -76,6 +78,9 @@ fn embed(mut kernels: Vec<Kernel>, out: &Path) -> Result<()> {
     }
     write(&out.join("kernels.rs"), format!("[\n{list}]\n"))
 }
+
+/// Is set where the built programs are given the PTX of the kernel that they judge (scripts/try).
+const JUDGE: &str = "CORRUST_JUDGE";
 
 /// Effort of the compression, of 10. The last four levels take twice the time for 1 % of the size.
 const LEVEL: u8 = 6;

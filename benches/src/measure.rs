@@ -58,8 +58,10 @@ pub fn measure(
     settings: &Settings<'_>,
 ) -> Result<Vec<Row>> {
     if places.iter().any(|place| place.model.is_some()) {
+        let other = places.iter().find(|place| place.build.is_some());
+        let other = other.and_then(|place| place.model.as_deref());
         let predicted = places.iter().map(|place| match &place.model {
-            Some(model) => predict(case, place, model),
+            Some(model) => predict(case, place, model, other),
             None => Ok(Vec::new()),
         });
         return Ok(predicted.collect::<Result<Vec<_>>>()?.concat());
@@ -113,13 +115,22 @@ pub fn measure(
     Ok(rows)
 }
 
-/// Predicts all subjects of a case that a GPU's events would measure; subjects that the chip does not run are left out.
-fn predict(case: &dyn Case, place: &BenchDevice, model: &Model) -> Result<Vec<Row>> {
+/// Predicts all subjects of a case that a GPU's events would measure. Left out are subjects that the chip does not run, and
+/// those that launch no kernel that an `other` build replaces.
+fn predict(
+    case: &dyn Case,
+    place: &BenchDevice,
+    model: &Model,
+    other: Option<&Model>,
+) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let subjects = case.subjects(place)?.into_iter();
     for mut subject in subjects.filter(|subject| subject.clock == Clock::Device) {
         // The first run of some stores what the others add to.
-        subject.work.run()?;
+        let concerns = model.launches_of(other.unwrap_or(model), &mut || subject.work.run())?;
+        if other.is_some() && !concerns {
+            continue;
+        }
         let made = match model.predict(&mut || subject.work.run()) {
             Ok(made) => made,
             Err(Error::Device(_)) => continue,

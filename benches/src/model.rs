@@ -4,7 +4,7 @@
 //! time of their bytes.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -104,6 +104,8 @@ struct State {
     launched: HashMap<(&'static str, u32), (usize, Estimate)>,
     /// Prediction of the current timing.
     timed: Option<Predicted>,
+    /// Kernels that were launched since this was emptied.
+    kernels: BTreeSet<&'static str>,
 }
 
 /// Entry, blocks, and parameters with the same words for all addresses.
@@ -176,6 +178,20 @@ impl Model {
         let done = work();
         let made = self.state().timed.take().unwrap_or_default();
         done.map(|()| made)
+    }
+
+    /// Does `work` without predictions. Returns whether it launches a kernel that replaces one in `other`.
+    ///
+    /// # Errors
+    /// Errors of the work.
+    pub(crate) fn launches_of(
+        &self,
+        other: &Self,
+        work: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<bool> {
+        self.state().kernels.clear();
+        work()?;
+        Ok(self.state().kernels.iter().any(|name| other.kernels.replaces(name)))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -427,8 +443,12 @@ impl Gpu for Model {
         blocks: u32,
         parameters: &[u8],
     ) -> Result<()> {
+        if blocks == 0 {
+            return Ok(());
+        }
+        self.state().kernels.insert(entry.name);
         // Results mean nothing: launches that are not timed are skipped.
-        if blocks == 0 || self.state().timed.is_none() {
+        if self.state().timed.is_none() {
             return Ok(());
         }
         let made = self.estimate(entry, blocks, parameters)?;

@@ -45,10 +45,13 @@ pub enum Purpose {
     Ship,
     /// A trial: kernels are compiled apart from those of their folder, and are not kept.
     Try,
+    /// A build of programs that are given the PTX of the one kernel that they judge: of others they take what is shipped,
+    /// whatever its sources were.
+    Judge,
 }
 
-/// The kernels that `wanted` picks: shipped ones if their sources have not changed, else ones that an earlier build
-/// left in `builds`; the rest are compiled now.
+/// The kernels that `wanted` picks: shipped ones if their sources have not changed (to [`Purpose::Judge`] this is no
+/// matter), else ones that an earlier build left in `builds`; the rest are compiled now.
 ///
 /// # Errors
 /// Shipped PTX differs from the compiler's output; errors of [`compile`].
@@ -65,6 +68,7 @@ pub fn provide(
         let manifest = read_manifest(&folder);
         (folder, manifest, is_shipped)
     });
+    let apart = matches!(purpose, Purpose::Try | Purpose::Judge);
     let mut found = Vec::new();
     let mut missing = Vec::new();
     for entry in ENTRIES.iter().filter(|entry| wanted(entry)) {
@@ -72,7 +76,10 @@ pub fn provide(
         let file = file_name(entry);
         let mut text = None;
         for (folder, manifest, is_shipped) in &folders {
-            let Some(known) = manifest.get(&file).filter(|known| known.sources == sources) else {
+            let is_good = |known: &&Line| {
+                known.sources == sources || purpose == Purpose::Judge && *is_shipped
+            };
+            let Some(known) = manifest.get(&file).filter(is_good) else {
                 continue;
             };
             let path = folder.join(&file);
@@ -102,23 +109,23 @@ pub fn provide(
         entry.target == missing.target && !all[entry.name].folders.is_disjoint(folders)
     };
     let needed = |entry: &&Entry| {
-        missing.iter().any(|(missing, _)| {
-            missing.name == entry.name || purpose != Purpose::Try && beside(entry, missing)
-        })
+        missing
+            .iter()
+            .any(|(missing, _)| missing.name == entry.name || !apart && beside(entry, missing))
     };
     let entries: Vec<&'static Entry> = ENTRIES.iter().filter(needed).collect();
     let mut compiled = compile(package, builds, &entries, &all)?;
     let (_, manifest, _) = &mut folders[1];
     for (entry, sources) in missing {
         let text = compiled.remove(entry.name).expect("finished");
-        if purpose != Purpose::Try {
+        if !apart {
             write(&kept.join(file_name(entry)), &text)?;
         }
         let line = Line { sources: sources.clone(), text: hash(&text) };
         manifest.insert(file_name(entry), line);
         found.push(Kernel { entry, sources, text, is_shipped: false });
     }
-    if purpose != Purpose::Try {
+    if !apart {
         write(&kept.join(MANIFEST), manifest_text(manifest)?)?;
     }
     Ok(found)

@@ -342,7 +342,16 @@ impl View {
 
     /// Place of `address` in words, for a message.
     pub fn describe(&self, address: u64) -> String {
-        match self.below(address) {
+        let region = self.below(address);
+        let fresh = u64::from(u32::from_le_bytes([FRESH; 4]));
+        // A pointer, or an index of elements of up to 16 bytes.
+        let is_fresh = address >> 32 == fresh
+            || region
+                .is_some_and(|r| (0..=4).any(|shift| address.abs_diff(r.base) >> shift == fresh));
+        if is_fresh {
+            return format!("made of 0x{fresh:x}, which memory holds that was never written");
+        }
+        match region {
             Some(r) if address >= r.base + r.bytes => format!(
                 "{} bytes past the end of the {} bytes at 0x{:x}",
                 address - r.base - r.bytes,
@@ -378,6 +387,12 @@ mod tests {
         assert_eq!((back[1], back[13]), (data[1], data[13]));
         assert!(memory.write(a + 999, &[0, 0]).is_err());
         assert!(memory.read(b + 3, &mut [0]).is_err());
+        let view = memory.view();
+        for made in [0xa5a5_a5a5_a5a5_a5a5, b + 0xa5a5_a5a5, b + 4 * 0xa5a5_a5a5] {
+            assert!(view.describe(made).contains("never written"), "{made:x}");
+        }
+        assert!(view.describe(b + 5).starts_with("2 bytes past the end of the 3 bytes"));
+        drop(view);
         memory.free(b).unwrap();
         assert!(memory.free(b).is_err());
         assert!(memory.write(b, &[0]).is_err());

@@ -25,6 +25,8 @@ pub struct Counts {
     pub ideal_sectors: u64,
     /// Branches where the lanes of a warp went different ways.
     pub divergent: u64,
+    /// Integer sums of matrix units that went beyond 32 bits and wrapped.
+    pub overflows: u64,
 }
 
 impl Counts {
@@ -42,6 +44,7 @@ impl Counts {
         self.sectors += other.sectors;
         self.ideal_sectors += other.ideal_sectors;
         self.divergent += other.divergent;
+        self.overflows += other.overflows;
     }
 }
 
@@ -189,6 +192,11 @@ impl Report {
         self.sites.iter().filter(|s| s.counts.sectors > s.counts.ideal_sectors)
     }
 
+    /// Statements with integer sums that wrapped.
+    pub fn overflows(&self) -> impl Iterator<Item = &Site> {
+        self.sites.iter().filter(|s| s.counts.overflows > 0)
+    }
+
     /// The report as JSON: the fields of this struct, and the sums by class.
     pub fn to_json(&self) -> String {
         #[derive(Serialize)]
@@ -264,6 +272,14 @@ impl fmt::Display for Report {
             (s, sectors, ideal_sectors)
         });
         worst(f, "uncoalesced global accesses", "sectors", loose)?;
+        for Site { line, text, counts, .. } in self.overflows() {
+            writeln!(
+                f,
+                "  {} sums on line {line} overflowed 32 bits: {}",
+                counts.overflows,
+                brief(text)
+            )?;
+        }
         for SameValue { line, other_line, times } in &self.same_value {
             writeln!(
                 f,

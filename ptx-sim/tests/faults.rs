@@ -50,6 +50,18 @@ fn the_kernel_without_a_mistake_runs() {
 }
 
 #[test]
+fn blocks_smaller_than_declared_are_told() {
+    let declared = |threads: u32| {
+        let (head, body) = (".entry k(.param .u64 buffer)", reverse());
+        body.replace(head, &format!("{head}\n.maxntid {threads}, 1, 1"))
+    };
+    let short = |threads| fault(&declared(threads), 64, 512, &data());
+    let words = ["nothing has written it", "64 threads a block", "built for 128 (.maxntid)"];
+    expect(&declared(128), &short(128), FaultKind::Uninitialised, "ld.shared", &words);
+    assert!(!short(64).to_string().contains(".maxntid"));
+}
+
+#[test]
 fn a_removed_wait_group_is_caught() {
     let ptx = reverse().replace("cp.async.wait_group 0;", "");
     let f = fault(&ptx, 128, 512, &data());

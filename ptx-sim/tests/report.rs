@@ -131,3 +131,28 @@ AGAIN:
     let add = report.sum(|s| s.text == "add.u32 %r2, %r2, 1");
     assert_eq!((add.warps, add.lanes), (32, 32 * 33 / 2));
 }
+
+#[test]
+fn integer_sums_that_wrap_are_told() {
+    let ptx = kernel(
+        "sm_80",
+        "",
+        "
+    .reg .b32 %r<12>;
+    .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [buffer];
+    ld.global.u32 %r1, [%rd1];
+    mov.u32 %r2, 0x01010101;
+    mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r4, %r5, %r6, %r7}, {%r2, %r2, %r2, %r2}, {%r2, %r2}, \
+     {%r1, %r1, %r1, %r1};
+    st.global.u32 [%rd1+4], %r4;
+    ret;",
+    );
+    for (first, times) in [(i32::MAX - 32, 0), (i32::MAX - 31, 128), (i32::MIN, 0)] {
+        let (back, report) = run(&ptx, 32, 0, &bytes(&[first as u32, 0])).unwrap();
+        assert_eq!(words(&back)[1], (first as u32).wrapping_add(32));
+        assert_eq!(report.total().overflows, times, "{first}");
+        let told = format!("{times} sums on line");
+        assert_eq!(report.to_string().contains(&told), times > 0, "{report}");
+    }
+}

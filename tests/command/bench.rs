@@ -156,6 +156,25 @@ fn judge_slowed_kernel(device: &str, sizes: &str, turns: u32) {
 }
 
 #[test]
+fn predictions_beside_other_ptx_are_of_its_kernels_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["correlate_mma_s8_64", "reorder_gather"] {
+        fs::write(folder.path().join(format!("{name}.ptx")), shipped(name)).unwrap();
+    }
+    let bench = "bench correlate --device model:a100 --inputs 64 --channels 4 --times 512 --encoding ci8,ci4 \
+                 --json rows.json --against";
+    let text = done(folder.path(), &format!("{bench} correlate_mma_s8_64.ptx"));
+    let rows = fs::read_to_string(folder.path().join("rows.json")).unwrap();
+    let rows: Value = serde_json::from_str(&rows).unwrap();
+    let rows = rows["rows"].as_array().unwrap();
+    let of_other = rows.iter().filter(|row| row["build"] == "correlate_mma_s8_64.ptx").count();
+    assert!(of_other > 0 && 2 * of_other == rows.len(), "{text}");
+    assert!(rows.iter().all(|row| row["kernel"] == "mma-64"), "{text}");
+    let text = done(folder.path(), &format!("{bench} reorder_gather.ptx"));
+    assert!(text.contains("no case launches its kernels"), "{text}");
+}
+
+#[test]
 fn a_slowed_kernel_is_flagged_on_sim() {
     judge_slowed_kernel("sim", "--inputs 16 --times 100 --repeats 5", 1_000);
 }

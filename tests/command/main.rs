@@ -26,6 +26,7 @@ mod quantise;
 mod report;
 mod run;
 mod selection;
+mod several_gpus;
 mod snapshots;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-"""What pyuvdata makes of raw voltages that became UVH5: run by tests/systems/fx.rs, ends with an error where it finds
+"""What pyuvdata makes of raw voltages that became UVH5: run by tests/recordings/fx.rs, ends with an error where it finds
 something else."""
 
 import sys

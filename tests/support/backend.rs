@@ -1,6 +1,6 @@
 //! A backend of the correlator, and what its dumps are to be.
 
-use corrust::{
+use corrust_host::{
     Correlator, Devices,
     correlate::{Builder, Dump, Kernel, Visibilities},
 };

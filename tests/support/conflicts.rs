@@ -1,7 +1,7 @@
 //! Bank conflicts of the kernels that have run on simulators.
 
-use corrust::device;
 use corrust_gpu::abi::ENTRIES;
+use corrust_host::device;
 
 /// Panics if a statement of a kernel that ran on device `sim` had more bank conflicts than the kernel's declaration
 /// states.

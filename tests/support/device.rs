@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use corrust::{Device, Error, Result, device::Gpu};
+use corrust_host::{Device, Error, Result, device::Gpu};
 
 /// Returns what was `made` on the backend `name`; if it is not there says why, and fails if `CORRUST_REQUIRE` names
 /// it (`CORRUST_REQUIRE=cuda`: all whose names start so).

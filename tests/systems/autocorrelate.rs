@@ -4,7 +4,7 @@
 //! A backend that is not there is skipped, saying so; naming it in `CORRUST_REQUIRE` (as in
 //! `CORRUST_REQUIRE=cuda`, for all whose names start so) turns that into a failure.
 
-use corrust::{
+use corrust_host::{
     Autocorrelator, Device, Devices, Layout,
     autocorrelate::{Kernel, Scheme, State, Sums, SumsMut},
     device::{Buffer, SimGpu, Stream as GpuStream},
@@ -72,7 +72,7 @@ impl Backend {
         groups: usize,
         lags: usize,
         scheme: Scheme,
-    ) -> corrust::Result<Autocorrelator> {
+    ) -> corrust_host::Result<Autocorrelator> {
         Autocorrelator::builder(sensors)
             .groups(groups)
             .lags(lags)
@@ -539,7 +539,7 @@ conformance!(
 /// Plans that cannot be computed are refused in a sentence that names the reason.
 #[test]
 fn bad_shapes_are_refused() {
-    let refuse = |builder: corrust::autocorrelate::Builder, expected: &str| {
+    let refuse = |builder: corrust_host::autocorrelate::Builder, expected: &str| {
         let error = builder.device(Device::Cpu).build().err().expect("refused").to_string();
         assert_eq!(error, expected);
     };

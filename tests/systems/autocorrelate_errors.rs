@@ -1,6 +1,6 @@
 //! Error bars from blocks are as long as curves of many traces scatter.
 
-use corrust::{
+use corrust_host::{
     Autocorrelator, Device,
     autocorrelate::{Blocks, Sums},
 };

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use corrust::{
+use corrust_host::{
     Autocorrelator, Device, Devices, Layout,
     autocorrelate::{Builder, Kernel, SumsMut},
     device::{Buffer, Stream as Queue},

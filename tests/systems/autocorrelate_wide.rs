@@ -3,7 +3,7 @@
 //!
 //! A backend that is not there is skipped as in `autocorrelate.rs`.
 
-use corrust::{
+use corrust_host::{
     Autocorrelator, Device, Devices, Layout,
     autocorrelate::{Builder, Scheme, State, Sums},
     device::Buffer,

@@ -3,13 +3,13 @@
 //! A backend that is not there is skipped, saying so, as in `conformance`.
 
 use backend::{KernelOnDevices, compare};
-use corrust::{
+use corrust_gpu::abi::correlate::{LAUNCH_WORDS, STEP_BYTES, TILE_64, TILE_128, TILE_128_192};
+use corrust_host::{
     Correlator, Devices, Encoding, Layout,
     correlate::{DROP, Dump, Kernel, Visibilities, baselines},
     device::{Buffer, Stream},
     samples::{Extents, Missing, Samples, Strides},
 };
-use corrust_gpu::abi::correlate::{LAUNCH_WORDS, STEP_BYTES, TILE_64, TILE_128, TILE_128_192};
 use ndarray::Array2;
 use num_complex::Complex;
 use oracle::Block;
@@ -432,7 +432,8 @@ bits!(cuda_wgmma_128_b2, "cuda", Wgmma128 B2:
 #[test]
 fn what_cannot_be_is_refused_in_a_sentence() {
     let builder = || Correlator::builder(2, 1).encoding(Encoding::B1).layout(Layout::Cnt);
-    let refused = |result: corrust::Result<Correlator>| result.err().expect("refused").to_string();
+    let refused =
+        |result: corrust_host::Result<Correlator>| result.err().expect("refused").to_string();
     let text =
         refused(builder().layout(Layout::Tcn).device("cpu".parse::<Devices>().unwrap()).build());
     assert!(text.contains("layout tcn of b1 samples: expected cnt"), "{text}");

@@ -6,10 +6,9 @@
 
 use std::sync::Arc;
 
-use corrust::{
+use corrust_host::{
     Channeliser, Device, Encoding, Layout, Result,
-    channelise::{Builder, Kernel, Spectra, SpectrumEncoding, Window},
-    delays::DelayModel,
+    channelise::{Builder, DelayModel, Kernel, Spectra, SpectrumEncoding, Window},
     samples::{Missing, RawEncoding, RawLayout, RawSamples},
 };
 use num_complex::Complex;

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use corrust::{
+use corrust_host::{
     Channeliser, Device, Encoding, Layout,
-    channelise::{Builder, Kernel, RESIDUES, Spectra, SpectrumEncoding},
-    delays::DelayModel,
+    channelise::{Builder, DelayModel, Kernel, RESIDUES, Spectra, SpectrumEncoding},
     samples::{Missing, RawEncoding, RawLayout, RawSamples},
 };
 use num_complex::Complex;
@@ -135,7 +134,7 @@ impl Run {
     }
 }
 
-fn inputs_channels(shape: &corrust::channelise::Shape) -> usize {
+fn inputs_channels(shape: &corrust_host::channelise::Shape) -> usize {
     shape.inputs * shape.channels
 }
 

@@ -7,16 +7,16 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use backend::{KernelOnDevices, compare};
-use corrust::{
+use corrust_gpu::abi::{
+    self,
+    correlate::{PACKED_COMPLEX, ROW_CORRELATORS, TIMES_PER_STEP, WARPGROUP_CORRELATORS},
+};
+use corrust_host::{
     Correlator, Encoding, Layout,
     correlate::{DROP, Dump, Gates, Kernel, Visibilities, baselines},
     device::{Buffer, DeviceSlice, SimGpu, Stream},
     quantise::{Packed, pack_rows},
     samples::{Extents, Missing, Samples, Strides},
-};
-use corrust_gpu::abi::{
-    self,
-    correlate::{PACKED_COMPLEX, ROW_CORRELATORS, TIMES_PER_STEP, WARPGROUP_CORRELATORS},
 };
 use ndarray::Array2;
 use num_complex::Complex;

@@ -1,7 +1,7 @@
 //! Delays and gates where a GPU does them: on samples in its own memory and in the host's, one after the
 //! other, the sums equal the oracle's plain loops.
 
-use corrust::{
+use corrust_host::{
     Correlator, Device, Encoding, Layout,
     correlate::{DROP, Gates, Kernel},
     device::{Buffer, DeviceSlice, Stream},

@@ -3,14 +3,14 @@
 //!
 //! A backend that is not there is skipped, saying so; naming it in `CORRUST_REQUIRE` turns that into a failure.
 
-use corrust::{
-    Device, Encoding, GridBeamformer, Layout,
-    beamform::grid::{Builder, GridBeams, Kernel, MAX_SIDE, Powers},
-    samples::{Missing, Samples},
-};
 use corrust_gpu::abi::{
     grid::{THREADS, TILE, TOGETHER},
     grid_mma::{EIGHT, EIGHTS},
+};
+use corrust_host::{
+    Device, Encoding, GridBeamformer, Layout,
+    beamform::grid::{Builder, GridBeams, Kernel, MAX_SIDE, Powers},
+    samples::{Missing, Samples},
 };
 use half::f16;
 use num_complex::Complex;

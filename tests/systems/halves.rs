@@ -4,7 +4,7 @@
 //! times and by 7e-4 after 100,000. The simulator truncates as they do.
 
 use backend::KernelOnDevices;
-use corrust::{
+use corrust_host::{
     Encoding, Layout,
     correlate::{Kernel, baselines},
 };

@@ -2,11 +2,11 @@
 //! products are the largest that there are, at that many times and at one more.
 
 use backend::KernelOnDevices;
-use corrust::{
+use corrust_gpu::abi::correlate::{LAUNCH_TIMES, NIBBLE_TIMES};
+use corrust_host::{
     Encoding, Layout,
     correlate::{Kernel, baselines},
 };
-use corrust_gpu::abi::correlate::{LAUNCH_TIMES, NIBBLE_TIMES};
 use oracle::Block;
 
 use crate::support::{backend, oracle::correlate as oracle};

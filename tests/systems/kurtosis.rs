@@ -1,13 +1,13 @@
 //! Spectral kurtosis on every backend: sums of powers equal plain loops, in every order in memory; on a GPU flagged samples
 //! become zero where they lie.
 
-use corrust::{
+use corrust_gpu::abi::kurtosis::{MOMENTS, MOST_TIMES};
+use corrust_host::{
     Device, Encoding, Layout, Samples,
     device::{Buffer, Stream},
     kurtosis::{Judge, Kurtosis, Stage},
     samples::{Missing, Shape},
 };
-use corrust_gpu::abi::kurtosis::{MOMENTS, MOST_TIMES};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::support::{conflicts, device};

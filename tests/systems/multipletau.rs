@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use corrust::{Autocorrelator, Device, autocorrelate::Scheme};
+use corrust_host::{Autocorrelator, Device, autocorrelate::Scheme};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 /// Autocorrelates the file of counts in the first argument with `m` of the second: a line for every

@@ -1,7 +1,7 @@
 //! Properties of the correlation plan: any shape and any cuts give what the oracle gives, and what
 //! cannot be computed is refused in one sentence, before anything has changed.
 
-use corrust::{
+use corrust_host::{
     Correlator, Device, Encoding, Error, Layout,
     correlate::{Builder, DROP, Kernel, baselines},
     samples::Samples,

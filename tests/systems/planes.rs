@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use corrust::{
+use corrust_gpu::abi::reorder::{PLANE_ROWS, PLANE_TIMES, PLANE_WORDS};
+use corrust_host::{
     Device, Encoding, Layout,
     device::{Buffer, Gpu, Stream},
     quantise,
     reorder::ToPlanes,
     samples::{Extents, Missing, Samples, Strides},
 };
-use corrust_gpu::abi::reorder::{PLANE_ROWS, PLANE_TIMES, PLANE_WORDS};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::support::{conflicts, device};

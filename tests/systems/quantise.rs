@@ -1,6 +1,6 @@
 //! Quantisers: what they make of noise, and what correlations of it are worth.
 
-use corrust::{
+use corrust_host::{
     Correlator, Device, Encoding, Layout,
     correlate::{Kernel, Shape, baseline},
     device::{Buffer, Stream},

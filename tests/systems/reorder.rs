@@ -5,7 +5,11 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use corrust::{
+use corrust_gpu::abi::reorder::{
+    SHIFT_PIECE_BYTES, STRIP_AHEAD, Strip, TCN_WORDS_CF16, TCN_WORDS_CI4, TCN_WORDS_CI8,
+    TCN_WORDS_NIBBLES, TILE_INPUTS, TILE_TIMES,
+};
+use corrust_host::{
     Device, Encoding, Layout,
     device::{Buffer, Gpu, Stream},
     reorder::{
@@ -14,10 +18,6 @@ use corrust::{
     },
     samples::{Extents, Samples, Strides},
     shift::{self, Window},
-};
-use corrust_gpu::abi::reorder::{
-    SHIFT_PIECE_BYTES, STRIP_AHEAD, Strip, TCN_WORDS_CF16, TCN_WORDS_CI4, TCN_WORDS_CI8,
-    TCN_WORDS_NIBBLES, TILE_INPUTS, TILE_TIMES,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 

@@ -1,16 +1,14 @@
-//! Several GPUs of one host: division of the work, refusals, and the command line. Each system's own suite tests that
-//! the sums equal one GPU's (`sim_two`, `sim_three`, `two_cuda`).
+//! Several GPUs of one host: division of the work, and refusals. Each system's own suite tests that the sums equal
+//! one GPU's (`sim_two`, `sim_three`, `two_cuda`).
 
-use std::{fs, path::Path, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
-use corrust::{
+use corrust_gpu::abi::correlate::MMA_S8_64;
+use corrust_host::{
     Autocorrelator, Beamformer, Correlator, Devices, Encoding, Layout,
     device::{Buffer, Gpu, SimGpu, Stream},
     samples::Samples,
 };
-use corrust_gpu::abi::correlate::MMA_S8_64;
-
-use crate::support::command;
 
 fn devices(text: &str) -> Devices {
     text.parse().unwrap()
@@ -23,7 +21,7 @@ fn every_gpu_computes_a_part() {
     for (channels, used) in [(1, 1), (2, 2), (7, 3)] {
         let opened = gpus.iter().map(|gpu| gpu.clone() as Arc<dyn Gpu>);
         let builder = Correlator::builder(3, channels).gpus(opened);
-        let mut plan = builder.kernel(corrust::correlate::Kernel::Mma64).build().unwrap();
+        let mut plan = builder.kernel(corrust_host::correlate::Kernel::Mma64).build().unwrap();
         let name = ["simulator", "2 x simulator", "3 x simulator"][used - 1];
         assert_eq!(plan.device_name(), name);
         let launches = |gpu: &Arc<SimGpu>| gpu.report(&MMA_S8_64.entry).map_or(0, |r| r.blocks);
@@ -118,51 +116,8 @@ fn all_systems_name_their_gpus() {
     assert_eq!(beamformer.device_name(), "2 x simulator");
     let builder = Autocorrelator::builder(3).groups(2).lags(2).device(two);
     assert_eq!(builder.build().unwrap().device_name(), "2 x simulator");
-    if corrust::device::cuda::count().is_err() {
+    if corrust_host::device::cuda::count().is_err() {
         let error = Devices::all_cuda().open().unwrap_err().to_string();
         assert!(error.starts_with("no CUDA device"), "{error}");
     }
-}
-
-/// The files of two and three simulators equal the files of one.
-#[test]
-fn the_command_line_takes_lists() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    command::done(folder, "simulate -o scan.npy --inputs 5 --channels 4 --times 90");
-    let counts: Vec<u8> = (0..7 * 300).map(|index| (index * index % 251) as u8).collect();
-    npy(&folder.join("counts.npy"), "|u1", "(300, 7)", &counts);
-    let mut expected: Option<[Vec<u8>; 2]> = None;
-    for device in ["cpu", "sim", "sim,sim", "sim,sim,sim"] {
-        let said = command::done(folder, &format!("correlate scan.npy -o v.npy --device {device}"));
-        let named = ["CPU", "simulator", "2 x simulator", "3 x simulator"];
-        assert!(named.iter().any(|name| said.contains(name)), "{said}");
-        let options = "--groups 4 --lags 8 --device";
-        command::done(folder, &format!("autocorrelate counts.npy -o g.npy {options} {device}"));
-        let found = ["v.npy", "g.npy"].map(|file| fs::read(folder.join(file)).unwrap());
-        let expected = expected.get_or_insert_with(|| found.clone());
-        assert!(*expected == found, "{device}");
-    }
-    for (device, expected) in [
-        ("cpu,cuda", "cpu is not one of several GPUs"),
-        ("sim,cuda", "simulators and CUDA devices"),
-        ("cuda:1,cuda:1", "cuda:1 twice"),
-    ] {
-        let arguments = format!("correlate scan.npy -o no.npy --device {device}");
-        let output = command::corrust(folder, &arguments);
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{text}");
-        assert!(text.contains(expected) && text.lines().count() == 1, "{text}");
-        assert!(!folder.join("no.npy").exists());
-    }
-}
-
-/// Writes a NumPy file.
-fn npy(path: &Path, dtype: &str, shape: &str, bytes: &[u8]) {
-    let header = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}\n");
-    let mut file = b"\x93NUMPY\x01\x00".to_vec();
-    file.extend((header.len() as u16).to_le_bytes());
-    file.extend(header.as_bytes());
-    file.extend(bytes);
-    fs::write(path, file).unwrap();
 }

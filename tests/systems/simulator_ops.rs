@@ -12,7 +12,7 @@ use std::{collections::HashMap, ffi::c_void};
 mod cases;
 
 use cases::{Case, cases};
-use corrust::device::cuda;
+use corrust_host::device::cuda;
 use cust::{
     context::Context,
     device::{Device, DeviceAttribute},

@@ -3,7 +3,7 @@
 //!
 //! A backend that is not there is skipped, saying so; naming it in `CORRUST_REQUIRE` turns that into a failure.
 
-use corrust::{
+use corrust_host::{
     Correlator, Device, Encoding, Layout, Upchanneliser,
     channelise::{Spectra, SpectraMut, SpectrumEncoding},
     device::{Buffer, Stream},

@@ -1,6 +1,6 @@
 //! Correlation coefficients from few bits: against formulas, and against correlated noise.
 
-use corrust::{
+use corrust_host::{
     Correlator, Device, Encoding, Layout,
     correlate::{Shape, baseline},
     quantise::{self, Places, Quantiser},

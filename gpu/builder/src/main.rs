@@ -4,7 +4,8 @@
 //! - `all`: the same of every kernel, whatever was compiled before.
 //! - `check`: compiles every kernel and fails unless `gpu/ptx` ships the same.
 //! - `list`: prints every kernel with its threads, least blocks of a multiprocessor, and bytes of shared memory.
-//! - `one KERNEL FILE`: writes the PTX of one kernel, and prints a test that launches it.
+//! - `one KERNEL FILE`: writes the PTX of one kernel, prints a test that launches it, options by which `ptx-sim`
+//!   launches it, if there are any, and the declared sectors of its loads.
 
 use std::{
     env,
@@ -18,6 +19,7 @@ mod abi;
 mod compile;
 #[path = "../../build/finish.rs"]
 mod finish;
+mod launches;
 #[allow(dead_code)]
 #[path = "../../build/shipped.rs"]
 mod shipped;
@@ -69,9 +71,14 @@ fn run() -> Result<()> {
             let kernels =
                 shipped::provide(&package, &builds, Purpose::Try, |entry| entry.name == *kernel)?;
             let [kernel] = &kernels[..] else {
-                return Err(format!("{kernel} is no kernel of gpu/src/abi{}", near(kernel)));
+                return Err(format!(
+                    "{kernel} is no kernel of gpu/src/abi{}",
+                    launches::near(kernel)
+                ));
             };
-            println!("{}", test_of(kernel.entry));
+            println!("{}", launches::suite(kernel.entry));
+            println!("{}", launches::options(kernel.entry, launches::SMALL).unwrap_or_default());
+            println!("{}", kernel.entry.sectors);
             shipped::write(&PathBuf::from(file), &kernel.text)
         }
         ["list"] => {
@@ -82,35 +89,4 @@ fn run() -> Result<()> {
         }
         _ => Err("expected refresh, all, check, list, or one KERNEL FILE".to_owned()),
     }
-}
-
-/// Name of tests of `tests/systems` that launch a kernel: its suite of the conformance tests where it has one, else all
-/// of its word.
-fn test_of(entry: &abi::Entry) -> String {
-    use abi::correlate::{FEW_CORRELATORS, ROW_CORRELATORS, WARPGROUP_CORRELATORS};
-
-    let rows = ROW_CORRELATORS.iter().copied().flatten();
-    let mut names = rows
-        .map(|declared| (declared.kernel.entry, declared.name))
-        .chain(
-            WARPGROUP_CORRELATORS
-                .iter()
-                .copied()
-                .flatten()
-                .map(|declared| (declared.kernel.entry, declared.name)),
-        )
-        .chain(
-            FEW_CORRELATORS.iter().flatten().copied().flatten().map(|kernel| (kernel.entry, "few")),
-        );
-    match names.find(|(declared, _)| declared.name == entry.name) {
-        Some((_, name)) => format!("conformance::sim_{}::", name.replace('-', "_")),
-        None => entry.name.split('_').next().unwrap_or_default().to_owned(),
-    }
-}
-
-/// Kernels whose names hold a word, for an error.
-fn near(word: &str) -> String {
-    let names = abi::ENTRIES.iter().map(|entry| entry.name).filter(|name| name.contains(word));
-    let names: Vec<&str> = names.collect();
-    if names.is_empty() { String::new() } else { format!("; these are: {}", names.join(", ")) }
 }

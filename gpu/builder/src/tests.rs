@@ -5,7 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use ptx_sim::{
+    Launch, Memory, Site,
+    cli::{Argument, Parameters, extents, module},
+};
+
 use crate::{
+    abi::{self, ENTRIES, Entry},
+    launches::{SMALL, options},
     shipped::{self, Purpose},
     sources::{Sources, sources},
 };
@@ -101,4 +108,55 @@ fn shipped_ptx_that_was_edited_is_refused() {
     append(&package.join("ptx/sm_80/correlate_widen.ptx"), "\n");
     let error = all().err().expect("an edited file");
     assert!(error.contains("correlate_widen.ptx is not what gpu/src compiled to"), "{error}");
+}
+
+/// Launches a shipped kernel as the options of `ptx-sim` say; its loads must keep to the declared sectors.
+fn launch(entry: &Entry, options: &str) -> Result<(), String> {
+    let words: Vec<&str> = options.split(' ').collect();
+    let value = |name: &str| {
+        let at = words.iter().position(|word| *word == name).unwrap();
+        words[at + 1]
+    };
+    let package = shipped::package().parent().unwrap().to_owned();
+    let file = package.join("ptx").join(shipped::file_name(entry));
+    let (_, module, name) = module(&file, Some(value("--entry")))?;
+    let declared = module.entries().find(|entry| entry.name == name).unwrap();
+    let memory = Memory::new();
+    let arguments = [Argument::parse(value("--param"))?];
+    let parameters = Parameters::place(&arguments, declared.params, &memory)?;
+    let launch = Launch {
+        entry: &name,
+        grid: extents(value("--grid"))?,
+        block: extents(value("--block"))?,
+        shared_bytes: value("--shared").parse().unwrap(),
+        params: &parameters.packed,
+        ..Launch::default()
+    };
+    let report = ptx_sim::launch(&module, &memory, launch).map_err(|error| error.to_string())?;
+    let is_load = |site: &&Site| ["ld.", "cp.async"].iter().any(|op| site.opcode.starts_with(op));
+    let is_worse =
+        |site: &&Site| site.counts.sectors > u64::from(entry.sectors) * site.counts.ideal_sectors;
+    match report.uncoalesced().filter(is_load).find(is_worse) {
+        None => Ok(()),
+        Some(Site { line, counts, .. }) => Err(format!(
+            "line {line}: {} sectors where {} would do: expected {} times as many at most (`sectors`)",
+            counts.sectors, counts.ideal_sectors, entry.sectors
+        )),
+    }
+}
+
+/// Shipped kernels are without faults in the launches of first looks, and most correlators have one.
+#[test]
+fn first_looks_find_nothing_in_shipped_kernels() {
+    let looks = ENTRIES.iter().filter_map(|entry| Some((entry, options(entry, SMALL)?)));
+    let faults: Vec<String> = looks
+        .filter_map(|(entry, options)| {
+            let error = launch(entry, &options).err()?;
+            Some(format!("{}: {error}\n{options}", entry.name))
+        })
+        .collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    for correlator in abi::correlate::ROW_CORRELATORS.iter().copied().flatten() {
+        assert!(options(&correlator.kernel.entry, SMALL).is_some(), "{}", correlator.name);
+    }
 }

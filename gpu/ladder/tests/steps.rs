@@ -361,8 +361,7 @@ fn shipped_ptx_is_compiled_from_the_steps() {
         }
         assert!(
             fs::read_to_string(&path).unwrap_or_default() == text,
-            "gpu/ladder/ptx/{chip}.ptx is not what the steps compile to: run `CORRUST_LADDER=write cargo test --release \
-             -p corrust-ladder -- --ignored shipped_ptx` and commit it"
+            "gpu/ladder/ptx/{chip}.ptx is not what the steps compile to: run `scripts/ptx all` and commit it"
         );
     }
 }

@@ -404,16 +404,16 @@ kernels! { KERNELS:
     /// AutocorrelationCUDA's own form, bin groups an instant at a time: any shape, any number of instants.
     BIN_GROUPS: Kernel<BinGroups> =
         Kernel::new("autocorrelate_bin_groups", 32 * BIN_GROUP_ROWS)
-            .shared_bytes(BIN_GROUP_BYTES).conflicts(2);
+            .shared_bytes(BIN_GROUP_BYTES).conflicts(2).sectors(32);
     /// Bin groups, all instants of a packet together: at most [`PACKET_INSTANTS`].
     PACKETS: Kernel<BinGroups> =
         Kernel::new("autocorrelate_packets", 32 * BIN_GROUP_ROWS)
             .shared_bytes(BIN_GROUP_BYTES)
-            .min_blocks(4).conflicts(2);
+            .min_blocks(4).conflicts(2).sectors(32);
     /// Groups 0 and 1, and bins of group 2, from counts.
     COUNTS: Kernel<Counts> =
         Kernel::new("autocorrelate_counts", 32 * COUNT_WARPS)
-            .shared_bytes(COUNT_WARPS * (COUNT_SLOTS * COUNT_STEP * SUBSEGMENTS + RING_BYTES)).conflicts(4);
+            .shared_bytes(COUNT_WARPS * (COUNT_SLOTS * COUNT_STEP * SUBSEGMENTS + RING_BYTES)).conflicts(4).sectors(32);
     /// [`COUNTS`] with TMA, on Hopper: where `piece` is 16, and there are tensor maps.
     COUNTS_BOXES: Kernel<Counts> =
         Kernel::new("autocorrelate_counts_boxes", 32 * BOX_WARPS)
@@ -428,11 +428,11 @@ kernels! { KERNELS:
     LONG: Kernel<Long> =
         Kernel::new("autocorrelate_long", 32 * LONG_WARPS)
             .shared_bytes(4 * (LONG_RANGE + long_offset(LONG_LEVELS + 1, MAX_LOW_LAGS)))
-            .min_blocks(4).conflicts(8);
+            .min_blocks(4).conflicts(8).sectors(8);
     /// Delayed counts as inputs of a correlator.
     DELAYS: Kernel<Delays> = Kernel::new("autocorrelate_delays", 32 * DELAY_WARPS);
     /// Keeps the counts and delay lines that the next instants need.
-    CARRY: Kernel<Carry> = Kernel::new("autocorrelate_carry", 256);
+    CARRY: Kernel<Carry> = Kernel::new("autocorrelate_carry", 256).sectors(32);
 }
 
 /// Entries of all.

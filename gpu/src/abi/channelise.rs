@@ -426,26 +426,26 @@ pub const fn is_fused(size: u32) -> bool {
 
 kernels! { KERNELS:
     /// Raw samples that later spectra need.
-    KEEP: Kernel<Keep> = Kernel::new("channelise_keep", 256);
+    KEEP: Kernel<Keep> = Kernel::new("channelise_keep", 256).sectors(32);
     /// Spectra of any size up to [`LEVELS_SIZE`], level by level. Launched with 8 bytes of shared memory for
     /// each point. Grid: any; the blocks share the spectra of
     /// every input.
-    LEVELS: Kernel<Channelise> = Kernel::new("channelise_levels", 256).min_blocks(4).conflicts(16);
+    LEVELS: Kernel<Channelise> = Kernel::new("channelise_levels", 256).min_blocks(4).conflicts(16).sectors(32);
     /// Spectra of sizes that [`is_fused`], whose passes take several levels each. Launched with
     /// `FUSED_SPECTRA * group` times [`spectrum_bytes`] of shared memory. Grid: a block for each batch.
-    FUSED: Kernel<Channelise> = Kernel::new("channelise_fused", FUSED_THREADS).conflicts(2);
+    FUSED: Kernel<Channelise> = Kernel::new("channelise_fused", FUSED_THREADS).conflicts(2).sectors(32);
     /// [`FUSED`], for the [default filterbank](is_default_pfb).
-    FUSED_I8: Kernel<Channelise> = Kernel::new("channelise_fused_i8", FUSED_THREADS).conflicts(2);
+    FUSED_I8: Kernel<Channelise> = Kernel::new("channelise_fused_i8", FUSED_THREADS).conflicts(2).sectors(8);
     /// Columns of `span` of transforms of any size, to `points`. Launched with `FUSED_SPECTRA * 2` times
     /// [`spectrum_bytes`] of `span * columns` of shared memory. Grid: for each batch a block for every two
     /// inputs and every `columns` of the `Z / span` columns, a power of two of them.
-    COLUMNS: Kernel<Channelise> = Kernel::new("channelise_columns", FUSED_THREADS).conflicts(2);
+    COLUMNS: Kernel<Channelise> = Kernel::new("channelise_columns", FUSED_THREADS).conflicts(2).sectors(8);
     /// [`COLUMNS`], for the [default filterbank](is_default_pfb).
-    COLUMNS_I8: Kernel<Channelise> = Kernel::new("channelise_columns_i8", FUSED_THREADS).conflicts(2);
+    COLUMNS_I8: Kernel<Channelise> = Kernel::new("channelise_columns_i8", FUSED_THREADS).conflicts(2).sectors(8);
     /// Spectra of those points. Launched with `2 * together * group` times [`spectrum_bytes`] of `Z / span` of
     /// shared memory. Grid: for each batch a block for every `together` of its spectra and each of `span / 2` pairs
     /// of bins.
-    BINS: Kernel<Channelise> = Kernel::new("channelise_bins", FUSED_THREADS).conflicts(2);
+    BINS: Kernel<Channelise> = Kernel::new("channelise_bins", FUSED_THREADS).conflicts(2).sectors(4);
 }
 
 /// The kernels for one `K` and the [default filterbank](is_default_pfb), beside [`FUSED`]: `K`, then the constant and the entry of that
@@ -469,7 +469,7 @@ macro_rules! declare_fused {
         kernels! { WHOLE:
             $(
                 #[doc = concat!("[`FUSED`], for `K` = ", $residues, " and the [default filterbank](is_default_pfb).")]
-                $fused: Kernel<Channelise> = Kernel::new(stringify!($fused_name), FUSED_THREADS).conflicts(2);
+                $fused: Kernel<Channelise> = Kernel::new(stringify!($fused_name), FUSED_THREADS).conflicts(2).sectors(4);
                 #[doc = concat!("[`", stringify!($fused), "`] in clusters.")]
                 $cluster: Kernel<Channelise> = cluster(stringify!($cluster_name), $residues);
             )*
@@ -568,6 +568,7 @@ const fn columns_of(name: &'static str, residues: u32) -> Kernel<Channelise> {
         .min_blocks(split.blocks[0])
         .shared_bytes(split.shared_bytes(residues / 2)[0])
         .conflicts(2)
+        .sectors(4)
 }
 
 /// [`BINS`] for one `K`.
@@ -577,6 +578,7 @@ const fn bins_of(name: &'static str, residues: u32) -> Kernel<Channelise> {
         .min_blocks(split.blocks[1])
         .shared_bytes(split.shared_bytes(residues / 2)[1])
         .conflicts(2)
+        .sectors(4)
 }
 
 /// Inputs of a cluster, whose int8 fill a sector of memory.
@@ -596,6 +598,7 @@ const fn cluster(name: &'static str, residues: u32) -> Kernel<Channelise> {
         .cluster(CLUSTER_INPUTS / group)
         .shared_bytes(FUSED_SPECTRA * group * spectrum_bytes(size))
         .conflicts(2)
+        .sectors(4)
 }
 
 /// Whether the filterbank is the one that [`FUSED_OF`] is built for: real int8 samples, one time sample beside the

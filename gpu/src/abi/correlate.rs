@@ -346,6 +346,7 @@ const fn few(name: &'static str, min_blocks: u32) -> Kernel<CorrelateFew> {
     Kernel::new(name, 32 * FEW_WARPS)
         .shared_bytes(FEW_WARPS * FEW_STAGES * FEW_STAGE_BYTES)
         .conflicts(4)
+        .sectors(4)
         .min_blocks(min_blocks)
 }
 
@@ -635,7 +636,7 @@ kernels! { SUMS:
     /// Adds sums of single precision to those of double precision, or rounds these.
     WIDEN_F32: Kernel<Widen> = Kernel::new("correlate_widen_f32", 256);
     /// Adds what 32-bit sums of ones stand for to 64-bit sums.
-    WIDEN_BITS: Kernel<WidenBits> = Kernel::new("correlate_widen_bits", 256);
+    WIDEN_BITS: Kernel<WidenBits> = Kernel::new("correlate_widen_bits", 256).sectors(4);
 }
 
 /// Times that a block of the packed correlators stages at once: 16 bytes of native samples, or codes of a word.
@@ -694,7 +695,10 @@ pub const PACKED_COMPLEX: PackedTile =
 pub const PACKED_COMPLEX_3: PackedTile = PackedTile { times: PACKED_TIMES_3, ..PACKED_COMPLEX };
 
 const fn packed(name: &'static str, tile: PackedTile, min_blocks: u32) -> Kernel<Correlate> {
-    Kernel::new(name, tile.threads()).shared_bytes(tile.shared_bytes()).min_blocks(min_blocks)
+    Kernel::new(name, tile.threads())
+        .shared_bytes(tile.shared_bytes())
+        .min_blocks(min_blocks)
+        .sectors(4)
 }
 
 /// The packed correlators: a kernel's constant, entry, packing and source of [`crate::correlate::packed`], tile, and blocks that a

@@ -24,6 +24,21 @@ impl Target {
     }
 }
 
+/// A field of a parameter struct.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Name in the struct.
+    pub name: &'static str,
+    /// Size in bytes.
+    pub bytes: u32,
+}
+
+/// A struct that `parameters!` declares.
+pub trait Parameters: Copy {
+    /// Its fields, without gaps between them.
+    const FIELDS: &'static [Field];
+}
+
 /// A kernel, without the type of its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -42,6 +57,10 @@ pub struct Entry {
     /// Most wavefronts of shared memory that a statement takes for each that it would take without bank conflicts, in
     /// any launch. 1: no conflicts.
     pub conflicts: u32,
+    /// Most sectors of global memory that a load takes for each that its bytes would fill side by side, in any launch.
+    pub sectors: u32,
+    /// Fields of the parameters.
+    pub fields: &'static [Field],
 }
 
 /// Most threads of a block.
@@ -53,6 +72,9 @@ const MOST_SHARED: u32 = 227 << 10;
 /// Most blocks of a cluster that every GPU with clusters has.
 const MOST_CLUSTER: u32 = 8;
 
+/// Sectors of a load in place of one where nothing is declared: an access of any address is one more than its bytes fill.
+const SECTORS: u32 = 2;
+
 /// A kernel that takes `P`.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel<P> {
@@ -61,7 +83,7 @@ pub struct Kernel<P> {
     parameters: PhantomData<fn(P)>,
 }
 
-impl<P> Kernel<P> {
+impl<P: Parameters> Kernel<P> {
     /// Describes a kernel of [`Target::Sm80`] with no dynamic shared memory.
     pub const fn new(name: &'static str, threads: u32) -> Self {
         assert!(threads >= 1 && threads <= MOST_THREADS, "a block has 1 to 1024 threads");
@@ -73,10 +95,14 @@ impl<P> Kernel<P> {
             shared_bytes: 0,
             cluster: 1,
             conflicts: 1,
+            sectors: SECTORS,
+            fields: P::FIELDS,
         };
         Self { entry, parameters: PhantomData }
     }
+}
 
+impl<P> Kernel<P> {
     /// The kernel without its parameter type.
     pub const fn entry(&self) -> Entry {
         self.entry
@@ -117,6 +143,12 @@ impl<P> Kernel<P> {
         self
     }
 
+    /// The same kernel, of which a load takes up to `times` the sectors of global memory that its bytes would fill.
+    pub const fn sectors(mut self, times: u32) -> Self {
+        self.entry.sectors = times;
+        self
+    }
+
     /// The same kernel with `bytes` of dynamic shared memory.
     pub const fn shared_bytes(mut self, bytes: u32) -> Self {
         assert!(bytes <= MOST_SHARED, "a block has 227 KiB of dynamic shared memory at most");
@@ -149,6 +181,15 @@ macro_rules! parameters {
         #[derive(Clone, Copy, Debug)]
         #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::Pod, bytemuck::Zeroable))]
         $visibility struct $name { $($(#[$of_field])* $shown $field: $type,)* }
+
+        impl crate::abi::entry::Parameters for $name {
+            const FIELDS: &'static [crate::abi::entry::Field] = &[
+                $(crate::abi::entry::Field {
+                    name: stringify!($field),
+                    bytes: size_of::<$type>() as u32,
+                },)*
+            ];
+        }
 
         const _: () = assert!(
             size_of::<$name>() == 0 $(+ size_of::<$type>())*,

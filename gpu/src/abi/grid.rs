@@ -236,7 +236,7 @@ pub const fn half_pitch(columns: Axis) -> u32 {
 kernels! { GRIDS:
     /// Powers of all beams. Launched with the shared memory of its [`Room`], and the threads of its items in whole
     /// warps. Grid: a block for each `items` of the `blocks * channels` items, channels faster.
-    GRID: Kernel<Grid> = Kernel::new("beamform_grid", THREADS);
+    GRID: Kernel<Grid> = Kernel::new("beamform_grid", THREADS).sectors(32);
 }
 
 /// Entries of all.

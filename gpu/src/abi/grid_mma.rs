@@ -250,7 +250,7 @@ macro_rules! declare {
             /// Powers of all beams. Launched with the shared memory of its [`Room`] and [`TILE_THREADS`] for each tile.
             /// Grid: any; the blocks share the items.
             $name: Kernel<GridMma> =
-                Kernel::new($entry, TILE_THREADS * most_tiles($rows)).conflicts(8);
+                Kernel::new($entry, TILE_THREADS * most_tiles($rows)).conflicts(8).sectors(4);
         )* }
     };
 }

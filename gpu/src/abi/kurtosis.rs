@@ -68,9 +68,9 @@ kernels! { CLEARS:
 
 kernels! { MOMENTS_OF_BLOCKS:
     /// Sums of blocks of samples whose inputs are next to each other: a thread a result.
-    MOMENTS: Kernel<Moments> = Kernel::new("kurtosis_moments", 256).min_blocks(4);
+    MOMENTS: Kernel<Moments> = Kernel::new("kurtosis_moments", 256).min_blocks(4).sectors(8);
     /// Sums of blocks of samples whose times are next to each other: a warp a result.
-    MOMENTS_ALONG_TIME: Kernel<Moments> = Kernel::new("kurtosis_moments_along_time", 256).min_blocks(6);
+    MOMENTS_ALONG_TIME: Kernel<Moments> = Kernel::new("kurtosis_moments_along_time", 256).min_blocks(6).sectors(8);
 }
 
 /// Entries of all.

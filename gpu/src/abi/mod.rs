@@ -16,7 +16,7 @@ pub mod reorder;
 pub mod shared;
 pub mod upchannelise;
 
-pub use entry::{Entry, Kernel, Target};
+pub use entry::{Entry, Field, Kernel, Parameters, Target};
 
 /// Entries of every module.
 const MODULES: &[&[&[Entry]]] = &[

@@ -94,11 +94,11 @@ kernels! { CORNER_TURNS:
     /// Corner turn of `ci4` and `ci4-offset`, to `ci4`.
     TCN_NIBBLES: Kernel<Reorder> = corner_turn("reorder_tcn_nibbles");
     /// Padding of time-contiguous `ci8` rows.
-    CNT_CI8: Kernel<Reorder> = Kernel::new("reorder_cnt_ci8", 256);
+    CNT_CI8: Kernel<Reorder> = Kernel::new("reorder_cnt_ci8", 256).sectors(8);
     /// Unpacking and padding of time-contiguous `ci4` and `ci4-offset` rows.
-    CNT_CI4: Kernel<Reorder> = Kernel::new("reorder_cnt_ci4", 256);
+    CNT_CI4: Kernel<Reorder> = Kernel::new("reorder_cnt_ci4", 256).sectors(8);
     /// Padding of time-contiguous `ci4` and `ci4-offset` rows, to `ci4`.
-    CNT_NIBBLES: Kernel<Reorder> = Kernel::new("reorder_cnt_nibbles", 256);
+    CNT_NIBBLES: Kernel<Reorder> = Kernel::new("reorder_cnt_nibbles", 256).sectors(8);
     /// Padding of time-contiguous `cf16` rows.
     CNT_CF16: Kernel<Reorder> = Kernel::new("reorder_cnt_cf16", 256);
 }
@@ -123,7 +123,7 @@ parameters! {
 
 kernels! { PADDING:
     /// Rows of bytes, padded to a pitch that they are aligned to.
-    PAD_ROWS: Kernel<PadRows> = Kernel::new("reorder_pad_rows", 256);
+    PAD_ROWS: Kernel<PadRows> = Kernel::new("reorder_pad_rows", 256).sectors(8);
 }
 
 /// Bytes of a tile of a strip.
@@ -202,12 +202,12 @@ parameters! {
 pub const SHIFT_PIECE_BYTES: u32 = 8192;
 kernels! { SHIFTS:
     /// Delays of time-contiguous rows.
-    SHIFT_ROWS: Kernel<Shift> = Kernel::new("reorder_shift_rows", 256);
+    SHIFT_ROWS: Kernel<Shift> = Kernel::new("reorder_shift_rows", 256).sectors(8);
     /// Delays of samples with the inputs next to each other, in strips; a time's bytes, and all addresses, are
     /// multiples of 4. To be launched with the shared memory that [`Strip::shared_bytes`] gives.
     SHIFT_STRIPS: Kernel<Shift> = Kernel::new("reorder_shift_strips", STRIP_THREADS).min_blocks(2);
     /// Delays of any samples with the inputs next to each other.
-    SHIFT_ELEMENTS: Kernel<Shift> = Kernel::new("reorder_shift_elements", 256);
+    SHIFT_ELEMENTS: Kernel<Shift> = Kernel::new("reorder_shift_elements", 256).sectors(8);
 }
 
 parameters! {
@@ -244,7 +244,7 @@ pub const NO_TIME: u32 = u32::MAX;
 
 kernels! { GATHERING:
     /// Chosen times of a block, of all channels or of each its own, copied together.
-    GATHER: Kernel<Gather> = Kernel::new("reorder_gather", 256);
+    GATHER: Kernel<Gather> = Kernel::new("reorder_gather", 256).sectors(8);
 }
 
 parameters! {
@@ -307,9 +307,9 @@ kernels! { MAKING_PLANES:
     /// The same of 2 bits.
     PLANES_WORDS_2: Kernel<Planes> = Kernel::new("reorder_planes_words_2", 32 * PLANE_WORDS);
     /// Planes of samples in any order, of 1 bit.
-    PLANES_1: Kernel<Planes> = Kernel::new("reorder_planes_1", 256);
+    PLANES_1: Kernel<Planes> = Kernel::new("reorder_planes_1", 256).sectors(32);
     /// The same of 2 bits.
-    PLANES_2: Kernel<Planes> = Kernel::new("reorder_planes_2", 256);
+    PLANES_2: Kernel<Planes> = Kernel::new("reorder_planes_2", 256).sectors(32);
 }
 
 /// Bytes of a [`PayloadPiece`] at most: those of a jumbo frame.

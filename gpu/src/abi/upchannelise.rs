@@ -127,6 +127,7 @@ pub const fn staged_bytes(factor: u32, bytes: u32) -> u32 {
 /// A kernel with sums in registers, for `factor` subchannels; shared memory for samples of one byte.
 const fn of_factor(name: &'static str, factor: u32) -> Kernel<Upchannelise> {
     Kernel::new(name, THREADS)
+        .sectors(8)
         .min_blocks(if factor < 16 { 8 } else { 4 })
         .shared_bytes(staged_bytes(factor, 1))
 }
@@ -142,7 +143,7 @@ kernels! { UPCHANNELISERS:
     /// Any taps, any number of subchannels. Launched with 8 bytes of shared memory for each point of `together` spectra
     /// of `lanes` inputs, if there are more than `1 << LEVELS` points. Grid: a block for each `lanes` inputs, each channel and each
     /// `run` spectra, inputs fastest.
-    ANY: Kernel<Upchannelise> = Kernel::new("channelise_subchannels", THREADS_ANY).min_blocks(2);
+    ANY: Kernel<Upchannelise> = Kernel::new("channelise_subchannels", THREADS_ANY).min_blocks(2).sectors(8);
 }
 
 /// Kernels with sums in registers, by their subchannels.

@@ -59,7 +59,7 @@ impl Kernels {
                 let entry = ENTRIES.iter().find(|entry| entry.name == name).ok_or_else(|| {
                     Error::file(&file, format!("kernel {name}: expected one that corrust has"))
                 })?;
-                let expected = Interface::of(ptx::of_entry(entry));
+                let expected = Interface::declared(entry);
                 let found = Interface::of(&module);
                 if found != expected {
                     return Err(Error::file(
@@ -94,6 +94,11 @@ impl Kernels {
     /// The module of a kernel.
     pub fn ptx(&self, entry: &Entry) -> &str {
         self.0.get(entry.name).map_or_else(|| ptx::of_entry(entry), |module| &module.text)
+    }
+
+    /// Whether a kernel of that name is replaced.
+    pub fn replaces(&self, name: &str) -> bool {
+        self.0.contains_key(name)
     }
 
     /// The file that holds the module of a kernel.
@@ -131,6 +136,11 @@ struct Interface {
 }
 
 impl Interface {
+    fn declared(entry: &Entry) -> Self {
+        let parameter_bytes = entry.fields.iter().map(|field| u64::from(field.bytes)).sum();
+        Self { parameter_bytes, threads: entry.threads.into() }
+    }
+
     fn of(module: &str) -> Self {
         let first_number = |text: &str| {
             let digits = text.split(|digit: char| !digit.is_ascii_digit());
@@ -164,6 +174,15 @@ impl std::fmt::Display for Interface {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kernels_take_what_is_declared() {
+        for entry in ENTRIES {
+            let (declared, found) =
+                (Interface::declared(entry), Interface::of(ptx::of_entry(entry)));
+            assert!(declared == found, "{}: {declared}, {found}", entry.name);
+        }
+    }
 
     #[test]
     fn kernels_come_from_files_and_folders() {

@@ -203,7 +203,17 @@ fn run(
         shadow: checks.global.then(|| Shadow::new(program.global_granule)),
         sample,
     };
-    let (counts, traffic) = Grid::new(&env, blocks).run()?;
+    let (counts, traffic) = Grid::new(&env, blocks).run().map_err(|error| match error {
+        Error::Fault(mut fault) => {
+            if let Some(most) = program.maxntid.map(product).filter(|&most| threads < most) {
+                fault.message += &format!(
+                    "; the launch has {threads} threads a block, the kernel was built for {most} (.maxntid)"
+                );
+            }
+            Error::Fault(fault)
+        }
+        error => error,
+    })?;
     if let Some(sample) = sample {
         blocks = sample.clusters.len() as u64 * u64::from(cluster);
     }

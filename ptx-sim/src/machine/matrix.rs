@@ -90,13 +90,14 @@ impl Team<'_> {
         }
         self.multiplier.a.read_a(&op.kind, &warp.registers, &op.a);
         self.multiplier.b.read_b(&op.kind, &warp.registers, &op.b);
-        self.multiplier.multiply(
+        let wrapped = self.multiplier.multiply(
             self.env.tensor,
             &op.kind,
             &mut warp.registers,
             Some(&op.c),
             &op.d,
         );
+        self.counts[self.source as usize].overflows += wrapped;
         Ok(())
     }
 
@@ -204,7 +205,9 @@ impl Team<'_> {
             return Err(Stop::new(FaultKind::Divergence, "scale-d differs between lanes"));
         }
         let c = (scale != 0).then_some(op.d.as_slice());
-        self.multiplier.multiply(self.env.tensor, &op.kind, &mut warp.registers, c, &op.d);
+        let wrapped =
+            self.multiplier.multiply(self.env.tensor, &op.kind, &mut warp.registers, c, &op.d);
+        self.counts[self.source as usize].overflows += wrapped;
         let source = self.source;
         let state = &mut warp.wgmma;
         for &slot in &op.d {

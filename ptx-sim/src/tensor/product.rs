@@ -1,5 +1,7 @@
 //! Products of small matrices, as the tensor cores define them.
 
+use std::cell::Cell;
+
 use half::{bf16, f16};
 
 use super::fragment;
@@ -288,7 +290,8 @@ pub struct Multiplier {
 }
 
 impl Multiplier {
-    /// Multiplies the panels and stores D over all lanes; `c` gives the accumulators, none means zero.
+    /// Multiplies the panels and stores D over all lanes; `c` gives the accumulators, none means zero. Returns the number
+    /// of integer sums that wrapped.
     pub fn multiply(
         &mut self,
         tensor: Tensor,
@@ -296,7 +299,7 @@ impl Multiplier {
         registers: &mut Registers,
         c: Option<&[u32]>,
         d: &[u32],
-    ) {
+    ) -> u64 {
         let rows = fragment::rows(kind);
         let place = |lane: usize, r: usize| {
             let (row, column) = fragment::c32(rows, lane as u32, r as u32);
@@ -329,6 +332,7 @@ impl Multiplier {
         }
         self.products.compute(tensor, kind, &self.a, &self.b);
         let Products { counts, floats, .. } = &self.products;
+        let wrapped = Cell::new(0);
         // Integers wrap unless `.satfinite`.
         match (kind.accumulator, kind.saturate) {
             (Type::F16, _) if joined => store(registers, None, d, |lane, r, _| {
@@ -353,10 +357,13 @@ impl Multiplier {
             (_, true) => store(registers, c, d, |lane, r, c| {
                 (c as i32).saturating_add(counts[place(lane, r)] as i32) as u32
             }),
-            (_, false) => {
-                store(registers, c, d, |lane, r, c| c.wrapping_add(counts[place(lane, r)]))
-            }
+            (_, false) => store(registers, c, d, |lane, r, c| {
+                let (sum, overflows) = (c as i32).overflowing_add(counts[place(lane, r)] as i32);
+                wrapped.set(wrapped.get() + u64::from(overflows));
+                sum as u32
+            }),
         }
+        wrapped.get()
     }
 }
 

@@ -714,6 +714,7 @@ fn compare(path: &Path, before: &[Row], after: &[Row], turns: bool) -> bool {
         }
     }
     match changes.len() {
+        0 if turns => say("  no case launches its kernels"),
         0 => say("  nothing that both have measured"),
         count if same => say(format_args!("  {count} measurements, all the same within the noise")),
         count => say(format_args!("  {count} measurements compared")),

@@ -9,11 +9,7 @@ mod bits;
 mod channelise;
 mod channelise_gpu;
 mod conformance;
-mod delays;
 mod device_selection;
-mod dumps;
-#[cfg(feature = "cli")]
-mod fx;
 mod grid;
 mod halves;
 mod integrations;
@@ -23,12 +19,18 @@ mod plan;
 mod planes;
 mod quantise;
 mod reorder;
-#[cfg(feature = "cli")]
 mod several_gpus;
-mod simulate;
-mod simulate_raw;
 mod simulator_ops;
-#[path = "../support/mod.rs"]
-mod support;
+/// Of what programs of tests share, the part that needs the host alone.
+#[allow(dead_code, reason = "each program of tests takes what it needs")]
+#[path = "../support"]
+mod support {
+    pub use corrust_qualify::oracle;
+
+    pub mod backend;
+    pub mod conflicts;
+    pub mod device;
+    pub mod tier;
+}
 mod upchannelise;
 mod van_vleck;
