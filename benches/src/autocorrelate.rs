@@ -1,4 +1,4 @@
-//! Cases of the autocorrelator: 10 groups of 32 lags.
+//! Cases of the autocorrelator: 10 groups of 32 lags, or others.
 //!
 //! Useful operations: a multiplication and an addition for every product of the definition, that is for
 //! every lag of every bin.
@@ -17,9 +17,9 @@ use crate::{
     data::{Ring, SampleMemory, locked},
 };
 
-/// Groups of bins.
+/// Groups of bins of the instrument.
 const GROUPS: usize = 10;
-/// Lags of a group.
+/// Lags of a group of the instrument.
 const LAGS: usize = 32;
 /// Instants of packets of the instrument.
 const PACKETS: [usize; 2] = [100, 400];
@@ -29,30 +29,51 @@ const PACKETS: [usize; 2] = [100, 400];
 pub struct Options {
     /// Numbers of sensors.
     pub sensors: Vec<usize>,
-    /// Instants; by default 2^30 counts, fewer on a CPU, and packets of 100 and 400 instants.
-    pub instants: Option<usize>,
+    /// Numbers of instants of a call; none for 2^30 counts, fewer on a CPU, and packets of 100 and 400 instants.
+    pub instants: Vec<usize>,
+    /// Numbers of groups of bins.
+    pub groups: Vec<usize>,
+    /// Numbers of lags of a group.
+    pub lags: Vec<usize>,
     /// Kernels; none for all that the device runs.
     pub kernels: Vec<Kernel>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { sensors: vec![64, 1024, 16384], instants: None, kernels: Vec::new() }
+        Self {
+            sensors: vec![64, 1024, 16384],
+            instants: Vec::new(),
+            groups: vec![GROUPS],
+            lags: vec![LAGS],
+            kernels: Vec::new(),
+        }
     }
 }
 
 /// The cases of some options.
 pub fn cases(options: &Options, place: &BenchDevice) -> Vec<Box<dyn Case>> {
     let counts = if place.gpu.is_some() { 1 << 30 } else { 1 << 25 };
+    let groups_and_lags = || {
+        options
+            .groups
+            .iter()
+            .flat_map(|&groups| options.lags.iter().map(move |&lags| (groups, lags)))
+    };
     let mut cases: Vec<Box<dyn Case>> = Vec::new();
-    for &sensors in &options.sensors {
-        let instants = options.instants.unwrap_or((counts / sensors).max(1));
-        cases.push(Box::new(Counts { sensors, instants, kernels: options.kernels.clone() }));
-    }
-    if options.instants.is_none() && options.sensors.contains(&1024) {
-        for instants in PACKETS {
+    for (groups, lags) in groups_and_lags() {
+        let mut add = |sensors, instants| {
             let kernels = options.kernels.clone();
-            cases.push(Box::new(Counts { sensors: 1024, instants, kernels }));
+            cases.push(Box::new(Counts { sensors, instants, groups, lags, kernels }));
+        };
+        for &sensors in &options.sensors {
+            match &options.instants[..] {
+                [] => add(sensors, (counts / sensors).max(1)),
+                named => named.iter().for_each(|&instants| add(sensors, instants)),
+            }
+        }
+        if options.instants.is_empty() && options.sensors.contains(&1024) {
+            PACKETS.into_iter().for_each(|instants| add(1024, instants));
         }
     }
     cases
@@ -61,7 +82,8 @@ pub fn cases(options: &Options, place: &BenchDevice) -> Vec<Box<dyn Case>> {
 /// Blocks of `instants` instants by packets and by tensor cores.
 pub(crate) fn candidates(instants: usize, place: &BenchDevice) -> Box<dyn Case> {
     let sensors = if place.simulated() { 2 } else { 1024 };
-    let mut case = Counts { sensors, instants, kernels: Vec::new() };
+    let kernels = Vec::new();
+    let mut case = Counts { sensors, instants, groups: GROUPS, lags: LAGS, kernels };
     // Blocks of some do not fit smaller GPUs.
     let runs = |kernel: &Kernel| match &place.gpu {
         Some(gpu) => case.builder().kernel(*kernel).gpu(gpu.clone()).build().is_ok(),
@@ -74,6 +96,8 @@ pub(crate) fn candidates(instants: usize, place: &BenchDevice) -> Box<dyn Case> 
 struct Counts {
     sensors: usize,
     instants: usize,
+    groups: usize,
+    lags: usize,
     kernels: Vec<Kernel>,
 }
 
@@ -83,11 +107,15 @@ impl Case for Counts {
     }
 
     fn label(&self) -> String {
-        format!("{} sensors, {} instants", self.sensors, self.instants)
+        let Self { sensors, instants, groups, lags, .. } = self;
+        match (*groups, *lags) {
+            (GROUPS, LAGS) => format!("{sensors} sensors, {instants} instants"),
+            _ => format!("{sensors} sensors, {instants} instants, {groups} groups of {lags}"),
+        }
     }
 
     fn sizes(&self) -> BTreeMap<&'static str, u64> {
-        let sizes = [self.sensors, self.instants, GROUPS, LAGS].map(|size| size as u64);
+        let sizes = [self.sensors, self.instants, self.groups, self.lags].map(|size| size as u64);
         ["sensors", "instants", "groups", "lags"].into_iter().zip(sizes).collect()
     }
 
@@ -161,7 +189,7 @@ impl Case for Counts {
 
 impl Counts {
     fn builder(&self) -> Builder {
-        Autocorrelator::builder(self.sensors).groups(GROUPS).lags(LAGS)
+        Autocorrelator::builder(self.sensors).groups(self.groups).lags(self.lags)
     }
 
     /// Whether a kernel is for blocks of this length: bin groups go an instant or a packet at a
@@ -185,8 +213,8 @@ impl Counts {
     ) -> Result<Subject> {
         let counts = (self.sensors * self.instants) as f64;
         // Group k has 2^-k as many bins.
-        let bins = counts * (2.0 - 2f64.powi(1 - GROUPS as i32));
-        let operations = 2.0 * LAGS as f64 * bins;
+        let bins = counts * (2.0 - 2f64.powi(1 - self.groups as i32));
+        let operations = 2.0 * self.lags as f64 * bins;
         let name = kernel.to_string();
         let mut bounds = vec![Bound::tensor(&name, "s8", operations), Bound::memory(counts)];
         if matches!(what, "from host" | "page-locked") {

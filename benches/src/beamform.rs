@@ -1,6 +1,6 @@
 //! Cases of the beamformer: around the instrument of the CHORD note, 16 channels of 2 polarisations.
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 use corrust_gpu::abi::{
     Target,
@@ -9,14 +9,15 @@ use corrust_gpu::abi::{
 use corrust_host::{
     Beamformer, Device, Encoding, Layout, Result,
     beamform::{Beams, Builder, Kernel, useful_operations},
-    device::{Buffer, DeviceSlice, DeviceSliceMut, LockedBytes, Stream},
+    device::{Buffer, DeviceSlice, DeviceSliceMut, LockedBytes, SimGpu, Stream},
     samples::Samples,
     tuning::Tuning,
 };
+use ptx_sim::Class;
 
 use crate::{
     case::{BenchDevice, Bound, Case, Clock, Subject, Work, kernels},
-    data::{Ring, locked, random_bytes},
+    data::{Ring, locked, random_bytes, random_halves},
 };
 
 /// The instrument's frequency channels.
@@ -32,6 +33,10 @@ pub struct Options {
     pub sizes: Vec<(usize, usize)>,
     /// Times; by default the note's 32768, fewer on a CPU.
     pub times: Option<usize>,
+    /// Encodings of weights, for the voltages that they go with: `cf16` with `cf16` alone.
+    pub weights: Vec<Encoding>,
+    /// Encodings of voltages. Beams are `ci4`.
+    pub voltages: Vec<Encoding>,
     /// Kernels; none for all that the device runs.
     pub kernels: Vec<Kernel>,
 }
@@ -40,7 +45,13 @@ impl Default for Options {
     fn default() -> Self {
         let beams = [16, 32, 64, 96, 128].map(|beams| (512, beams));
         let dishes = [64, 256, 1024].map(|dishes| (dishes, 96));
-        Self { sizes: [&beams[..], &dishes].concat(), times: None, kernels: Vec::new() }
+        Self {
+            sizes: [&beams[..], &dishes].concat(),
+            times: None,
+            weights: vec![Encoding::Ci8],
+            voltages: vec![Encoding::Ci4],
+            kernels: Vec::new(),
+        }
     }
 }
 
@@ -48,12 +59,30 @@ impl Default for Options {
 pub fn cases(options: &Options, place: &BenchDevice) -> Vec<Box<dyn Case>> {
     let usual = if place.gpu.is_some() { 32768 } else { 256 };
     let times = options.times.unwrap_or(usual);
-    let case = |&(dishes, beams): &(usize, usize)| {
-        let kernels = options.kernels.clone();
-        let streams = (CHANNELS, POLARISATIONS);
-        Box::new(Size { dishes, beams, streams, times, kernels, tile: None }) as Box<dyn Case>
-    };
-    options.sizes.iter().map(case).collect()
+    let mut cases: Vec<Box<dyn Case>> = Vec::new();
+    for &voltages in &options.voltages {
+        let half = |encoding| encoding == Encoding::Cf16;
+        // Voltages of floats have weights of floats, whatever weights integers have.
+        let weights: Vec<Encoding> = match half(voltages) {
+            true => vec![Encoding::Cf16],
+            false => options.weights.iter().copied().filter(|&weights| !half(weights)).collect(),
+        };
+        for (weights, &(dishes, beams)) in weights
+            .iter()
+            .flat_map(|&weights| options.sizes.iter().map(move |size| (weights, size)))
+        {
+            cases.push(Box::new(Size {
+                dishes,
+                beams,
+                streams: (CHANNELS, POLARISATIONS),
+                times,
+                encodings: (weights, voltages),
+                kernels: options.kernels.clone(),
+                tile: None,
+            }));
+        }
+    }
+    cases
 }
 
 /// A beamformer's tile.
@@ -114,8 +143,80 @@ pub(crate) fn candidate(tile: &Tile, passes: usize, place: &BenchDevice) -> Box<
         false => ((CHANNELS, POLARISATIONS), 32768),
     };
     let (dishes, beams, kernels) = (passes * tile.dishes, tile.beams, vec![Kernel::Auto]);
-    Box::new(Size { dishes, beams, streams, times, kernels, tile: Some(tile.clone()) })
+    let weights = if tile.int4 { Encoding::Ci4 } else { Encoding::Ci8 };
+    let encodings = (weights, Encoding::Ci4);
+    Box::new(Size { dishes, beams, streams, times, encodings, kernels, tile: Some(tile.clone()) })
 }
+
+/// Work of a kernel for a time sample of one channel and polarisation.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WorkPerTime {
+    /// Bytes of device memory, read and written.
+    pub device_bytes: f64,
+    /// Bytes of shared memory, read and written.
+    pub shared_bytes: f64,
+    /// Operations of tensor cores, two a multiply-add.
+    pub tensor_operations: f64,
+    /// Shuffles of lanes.
+    pub shuffles: f64,
+    /// Integer, bitwise, comparing and converting instructions of lanes.
+    pub integer_operations: f64,
+}
+
+impl WorkPerTime {
+    /// Counts the kernel `mma` for some dishes and beams of `ci4` voltages, in the simulator. Work that a block does
+    /// once, as to load its weights, does not count.
+    ///
+    /// # Errors
+    /// Errors of the plan.
+    pub fn counted(dishes: usize, beams: usize) -> Result<Self> {
+        // Two runs of as many blocks: what a block does once is in both.
+        const TIMES: [usize; 2] = [2048, 4096];
+        let [less, more] = TIMES.map(|times| -> Result<[u64; 5]> {
+            let gpu = Arc::new(SimGpu::new());
+            let builder = Beamformer::builder(dishes, beams).kernel(Kernel::Mma);
+            let mut plan = builder.gpu(gpu.clone()).build()?;
+            plan.set_weights(&random_bytes(2 * plan.shape().weights()))?;
+            plan.set_shifts(&vec![12; plan.shape().shifts()])?;
+            plan.beamform(&random_bytes(dishes * times)[..])?;
+            let reports = BEAMFORMERS.iter().filter_map(|(kernel, _)| gpu.report(&kernel.entry));
+            let mut work = [0; 5];
+            for report in reports {
+                let shuffles = report.sum(|site| site.opcode.starts_with("shfl"));
+                let class = |class| report.class(class);
+                let copied = class(Class::AsyncCopy).sectors;
+                let moved =
+                    copied + class(Class::GlobalLoad).sectors + class(Class::GlobalStore).sectors;
+                let wavefronts =
+                    class(Class::SharedLoad).wavefronts + class(Class::SharedStore).wavefronts;
+                let integer = [Class::Integer, Class::Logic, Class::Compare, Class::Convert];
+                let integer: u64 = integer.into_iter().map(|of| class(of).lanes).sum();
+                let counts = [
+                    SECTOR * moved,
+                    WAVEFRONT * wavefronts + SECTOR * copied,
+                    report.tensor_operations,
+                    shuffles.lanes,
+                    integer,
+                ];
+                work.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+            }
+            Ok(work)
+        });
+        let (less, more) = (less?, more?);
+        let each = |index: usize| (more[index] - less[index]) as f64 / (TIMES[1] - TIMES[0]) as f64;
+        Ok(Self {
+            device_bytes: each(0),
+            shared_bytes: each(1),
+            tensor_operations: each(2),
+            shuffles: each(3),
+            integer_operations: each(4),
+        })
+    }
+}
+
+/// Bytes of a sector of device memory, and of a wavefront of shared memory.
+const SECTOR: u64 = 32;
+const WAVEFRONT: u64 = 128;
 
 struct Size {
     dishes: usize,
@@ -123,6 +224,8 @@ struct Size {
     /// Channels and polarisations.
     streams: (usize, usize),
     times: usize,
+    /// Of weights and of voltages.
+    encodings: (Encoding, Encoding),
     kernels: Vec<Kernel>,
     /// The only tile to beamform by, where it is not the plan's choice.
     tile: Option<Tile>,
@@ -136,9 +239,19 @@ impl Case for Size {
     fn label(&self) -> String {
         let Self { dishes, beams, streams: (channels, polarisations), times, .. } = self;
         let size = format!("D {dishes}, B {beams}, F {channels}, P {polarisations}, T {times}");
-        match &self.tile {
-            Some(tile) => format!("{}, {size}", tile.name),
-            None => size,
+        match (&self.tile, &self.encoding()[..]) {
+            (Some(tile), _) => format!("{}, {size}", tile.name),
+            (None, "") => size,
+            (None, encodings) => format!("{encodings}, {size}"),
+        }
+    }
+
+    fn encoding(&self) -> String {
+        let (weights, voltages) = self.encodings;
+        match self.tile.is_some() || self.encodings == (Encoding::Ci8, Encoding::Ci4) {
+            // The instrument's own have no name.
+            true => String::new(),
+            false => format!("{voltages} by {weights}"),
         }
     }
 
@@ -158,7 +271,11 @@ impl Case for Size {
         let build = |kernel| self.prepared(builder(kernel));
         let auto = build(Kernel::Auto)?;
         let auto_kernel = auto.kernel();
-        let voltages = Rc::new(place.random_bytes(auto.shape().bytes_per_time() * self.times));
+        let bytes = auto.shape().bytes_per_time() * self.times;
+        let voltages = Rc::new(match self.encodings.1 {
+            Encoding::Cf16 if place.model.is_none() => random_halves(bytes),
+            _ => place.random_bytes(bytes),
+        });
         let expected: Rc<[u8]> = place.expected(|| self.expected(&voltages))?.into();
 
         let mut subjects = Vec::new();
@@ -195,28 +312,33 @@ impl Size {
         let builder = Beamformer::builder(self.dishes, self.beams)
             .channels(self.streams.0)
             .polarisations(self.streams.1)
-            .encoding(Encoding::Ci4)
-            .weights(self.weights());
+            .encoding(self.encodings.1)
+            .weights(self.encodings.0);
         match &self.tile {
             Some(tile) => builder.tuning(tile.alone()),
             None => builder,
         }
     }
 
-    fn weights(&self) -> Encoding {
-        let int4 = self.tile.as_ref().is_some_and(|tile| tile.int4);
-        if int4 { Encoding::Ci4 } else { Encoding::Ci8 }
-    }
-
     /// A plan with weights and shifts.
     fn prepared(&self, builder: Builder) -> Result<Beamformer> {
         let mut plan = builder.build()?;
         let shape = *plan.shape();
-        plan.set_weights(&random_bytes(self.weights().bytes() * shape.weights()))?;
-        // Full-range weights and voltages: sums have a standard deviation of about 480 sqrt(D), of 4-bit
-        // weights 30 sqrt(D).
-        let scale = if self.weights() == Encoding::Ci4 { 30.0 } else { 480.0 };
-        let shift = (scale * (self.dishes as f64).sqrt() / 3.0).log2().round() as u32;
+        let (weights, voltages) = self.encodings;
+        let bytes = weights.bytes() * shape.weights();
+        plan.set_weights(&match weights {
+            Encoding::Cf16 => random_halves(bytes),
+            _ => random_bytes(bytes),
+        })?;
+        // Standard deviations of the parts of weights and voltages over all their values.
+        let deviation = |encoding| match encoding {
+            Encoding::Ci4 => 4.6,
+            // Halves of all exponents below 2.
+            Encoding::Cf16 => 0.44,
+            _ => 74.0,
+        };
+        let sums = deviation(weights) * deviation(voltages) * (2.0 * self.dishes as f64).sqrt();
+        let shift = (sums / 3.0).log2().round().max(0.0) as u32;
         plan.set_shifts(&vec![shift; shape.shifts()])?;
         Ok(plan)
     }
@@ -252,8 +374,9 @@ impl Size {
         let operations = useful_operations(&shape, self.times as u64);
         let input = (shape.bytes_per_time() * self.times) as f64;
         let output = (self.beams * shape.streams() * self.times) as f64;
+        let values = if self.encodings.1 == Encoding::Cf16 { "f16" } else { "s8" };
         let mut bounds =
-            vec![Bound::tensor(&name, "s8", operations), Bound::memory(input + output)];
+            vec![Bound::tensor(&name, values, operations), Bound::memory(input + output)];
         if matches!(what, "from host" | "page-locked") {
             bounds.extend([Bound::upload(input), Bound::download(output)]);
         }
@@ -314,7 +437,7 @@ impl Beamforming {
         let bytes = self.times * shape.bytes_per_time();
         // SAFETY: the ring holds the voltages as long as the plan.
         let slice = unsafe { DeviceSlice::from_raw(address, bytes, Stream::default()) };
-        Samples::new(slice, shape.dishes, shape.streams(), Encoding::Ci4, Layout::Tcn)
+        Samples::new(slice, shape.dishes, shape.streams(), shape.encoding, Layout::Tcn)
     }
 }
 
@@ -337,6 +460,7 @@ impl Work for Beamforming {
         }
     }
 
+    /// Exactly; of `cf16` voltages, whose sums are floats, to a step of a beam's part.
     fn check(&mut self) -> Result<bool> {
         let mut downloaded = Vec::new();
         let voltages = match &self.source {
@@ -352,10 +476,36 @@ impl Work for Beamforming {
             }
             _ => self.beams.samples.as_slice().unwrap_or_default(),
         };
-        let parts = self
+        let found = self
             .checked
             .iter()
             .flat_map(|times| found.chunks_exact(self.times).flat_map(|row| &row[times.clone()]));
-        Ok(parts.eq(self.expected.iter()))
+        if self.plan.shape().encoding != Encoding::Cf16 {
+            return Ok(found.eq(self.expected.iter()));
+        }
+        let parts = |byte: u8| [byte as i8 >> 4, (byte << 4) as i8 >> 4];
+        let near = |a: i8, b: i8| a.abs_diff(b) <= 1;
+        let same = |(&a, &b): (&u8, &u8)| {
+            let (a, b) = (parts(a), parts(b));
+            near(a[0], b[0]) && near(a[1], b[1])
+        };
+        Ok(found.zip(&*self.expected).all(same))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Section 7 of the note, and what differs: half the sums leave the registers, as 32-bit numbers, and no sample is
+    /// shuffled.
+    #[test]
+    fn the_work_of_a_time_is_the_note_s() {
+        let work = WorkPerTime::counted(512, 96).unwrap();
+        assert_eq!(work.device_bytes, 512.0 + 96.0);
+        assert_eq!(work.shared_bytes, 512.0 + 3072.0 + 768.0 + 768.0);
+        assert_eq!(work.tensor_operations, 8.0 * 512.0 * 96.0);
+        assert_eq!(work.shuffles, 0.0);
+        assert!(work.integer_operations > 0.0);
     }
 }

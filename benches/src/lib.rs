@@ -36,7 +36,7 @@ pub use data::{Ring, gaussian, locked, random_bytes, random_halves};
 pub use energy::Meter;
 pub use limits::Limits;
 pub use measure::{Settings, measure};
-pub use predicted::predicted;
+pub use predicted::{model_limits, predicted};
 pub use record::{Change, Facts, Record, Row, Share, Sustained, Times, built_from, changes};
 
 /// The cases of all systems, in their usual sizes.

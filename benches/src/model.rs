@@ -163,6 +163,12 @@ impl Model {
         self.chip.pcie_bytes_per_second
     }
 
+    /// Integer multiply-adds a second of all lanes: 64 a clock of a multiprocessor (CUDA C++ Programming Guide,
+    /// arithmetic instructions, 8.0 to 9.0).
+    pub(crate) fn multiply_adds_per_second(&self) -> f64 {
+        64.0 * f64::from(self.chip.multiprocessors) * self.chip.hertz()
+    }
+
     /// Whether a GPU is a model, whose memory's contents mean nothing.
     pub(crate) fn is(gpu: &Arc<dyn Gpu>) -> bool {
         gpu.name().starts_with(PREFIX)

@@ -46,17 +46,27 @@ pub fn predicted(
     }
     let limits = Limits::default();
     let settings = Settings { repeats: 1, sustain: Duration::ZERO, meter: None, limits: &limits };
-    let mut rows: Vec<Row> = ["host to device", "device to host"]
-        .map(|name| Row {
-            system: limits::SYSTEM.to_owned(),
-            kernel: name.to_owned(),
-            bytes: model.pcie_bytes_per_second(),
-            seconds: Times::predicted(1.0, (1.0, 1.0)),
-            ..Row::default()
-        })
-        .into();
+    let mut rows = model_limits(model);
     for case in cases {
         rows.extend(measure(case.as_ref(), std::slice::from_ref(&place), &settings)?);
     }
     Ok(Record { machine: Facts::new(&place, None), rows })
+}
+
+/// Limits of a model that its chip's file gives: the bus, bytes a second, and integer multiply-adds, operations a second.
+pub fn model_limits(model: &Model) -> Vec<Row> {
+    let limit = |name: &str, useful_operations, bytes| Row {
+        system: limits::SYSTEM.to_owned(),
+        kernel: name.to_owned(),
+        useful_operations,
+        bytes,
+        seconds: Times::predicted(1.0, (1.0, 1.0)),
+        ..Row::default()
+    };
+    let bus = model.pcie_bytes_per_second();
+    vec![
+        limit("host to device", 0.0, bus),
+        limit("device to host", 0.0, bus),
+        limit("integer multiply-add", model.multiply_adds_per_second() * 2.0, 0.0),
+    ]
 }

@@ -504,9 +504,91 @@ fn what_cannot_be_measured_or_read_is_refused_in_a_sentence() {
         ("bench report r.json --against k.ptx", "a report measures nothing"),
         ("bench report r.json --page text", "text: expected the lines <!-- bench -->"),
         ("bench correlate --kernel none", "unknown kernel"),
+        (
+            "bench correlate --paper romein",
+            "--paper romein: chooses what is measured, expected neither",
+        ),
+        (
+            "bench --paper romein --tune t.json",
+            "--paper romein: chooses what is measured, expected neither",
+        ),
+        (
+            "bench --paper klages --device sim",
+            "times of the simulator mean nothing, expected --device",
+        ),
+        (
+            "bench report r.json --paper klages",
+            "--paper klages: draws a record's figures to --plot FILE",
+        ),
+        ("bench autocorrelate --device cpu --groups 0", "--groups: expected 1 or more, found 0"),
+        ("bench autocorrelate --device cpu --sensors 4 --groups 99 --lags 2", "groups"),
+        ("bench beamform --device cpu --voltages b1", "b1"),
         ("bench correlate --device cpu --kernel mma-64 --inputs 4", "mma-64"),
     ] {
         refused(folder.path(), arguments, reason);
     }
     assert!(!folder.path().join("f.svg").exists());
+}
+
+/// Every paper's figures are drawn of a record that has some of their rows.
+#[test]
+fn the_figures_of_papers_are_drawn_of_a_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = "benches/record/h200/all.json";
+    let record = Path::new(env!("CARGO_MANIFEST_DIR")).join(record);
+    fs::copy(record, folder.path().join("r.json")).unwrap();
+    for (paper, parts) in [
+        ("klages", ["packed, without packing", "packed, sums out", "AMD R9 280X"]),
+        ("romein", ["xGPU ci8", "ci8, predicted", "L40S"]),
+        ("falcone", ["AutocorrelationCUDA, this GPU", "10 groups", "bin-groups"]),
+        ("sievers", ["computed, optimal step", "the talk", "no results of these sizes"]),
+        ("smith", ["shuffles (37)", "ci4 by ci8", "6.30"]),
+    ] {
+        done(folder.path(), &format!("bench report r.json --paper {paper} --plot {paper}.svg"));
+        let plot = fs::read_to_string(folder.path().join(format!("{paper}.svg"))).unwrap();
+        for part in parts {
+            assert!(plot.contains(part), "{paper}: {part}");
+        }
+    }
+}
+
+/// A model's figures say that they are predicted; named kernels are drawn by their names.
+#[test]
+fn kernels_that_are_named_are_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let bench = "bench correlate --device model:a40 --encoding ci4 --inputs 64,128 --channels 2 \
+                 --times 64 --kernel packed,packed-signed";
+    done(folder.path(), &format!("{bench} --json r.json --plot f.svg"));
+    let plot = fs::read_to_string(folder.path().join("f.svg")).unwrap();
+    for part in ["ci4 packed", "ci4 packed-signed", "(predicted)"] {
+        assert!(plot.contains(part), "{part}");
+    }
+    done(folder.path(), "bench report r.json --paper klages --plot k.svg");
+    let plot = fs::read_to_string(folder.path().join("k.svg")).unwrap();
+    for part in ["packed, without packing", "all predicted"] {
+        assert!(plot.contains(part), "{part}");
+    }
+}
+
+/// Groups, lags and encodings that are named are measured, and their answers checked.
+#[test]
+fn sizes_of_the_papers_are_measured_on_the_cpu() {
+    let folder = tempfile::tempdir().unwrap();
+    let quick = "--device cpu --repeats 1 --json r.json";
+    let rows = |arguments: &str| -> Vec<Value> {
+        done(folder.path(), &format!("{arguments} {quick}"));
+        let record = fs::read_to_string(folder.path().join("r.json")).unwrap();
+        let record: Value = serde_json::from_str(&record).unwrap();
+        record["rows"].as_array().unwrap().clone()
+    };
+    let linear = rows("bench autocorrelate --sensors 2 --instants 300 --groups 1 --lags 100,200");
+    assert_eq!(linear.len(), 2);
+    // A multiplication and an addition for every lag of every count.
+    assert_eq!(linear[1]["useful_operations"], 2.0 * 200.0 * 2.0 * 300.0);
+    assert_eq!(linear[1]["sizes"]["groups"], 1);
+    let beams = rows(
+        "bench beamform --kernel auto --dishes 8 --beams 4 --times 8 --weights ci8,ci4 --voltages ci4,ci8,cf16",
+    );
+    let encodings: Vec<&str> = beams.iter().map(|row| row["encoding"].as_str().unwrap()).collect();
+    assert_eq!(encodings, ["", "ci4 by ci4", "ci8 by ci8", "ci8 by ci4", "cf16 by cf16"]);
 }

@@ -1,6 +1,6 @@
 //! Weights of pointings.
 
-use corrust::{Beamformer, Device, beamform};
+use corrust::{Beamformer, Device, Encoding, beamform};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 /// The voltages of a wave add up in the beam that points where it comes from, and only there.

@@ -40,6 +40,8 @@ pub struct Options {
     /// Numbers of inputs at which to compare all kernels, unless `kernels` names some; none for all numbers. At others,
     /// only the kernel that the device chooses runs.
     pub compare_at: Option<Vec<usize>>,
+    /// Whether kernels run on samples in device memory alone: no integrations, noise, corner turns or copies.
+    pub alone: bool,
 }
 
 impl Default for Options {
@@ -51,6 +53,7 @@ impl Default for Options {
             times: None,
             kernels: Vec::new(),
             compare_at: None,
+            alone: false,
         }
     }
 }
@@ -101,8 +104,9 @@ pub fn cases(options: &Options, place: &BenchDevice) -> Vec<Box<dyn Case>> {
         };
         for (channels, times) in sizes {
             let kernels = kernels.clone();
-            cases.push(Box::new(Correlation { encoding, inputs, channels, times, kernels }));
-            if packed && encoding == Encoding::Ci4 && place.gpu.is_some() {
+            let alone = options.alone;
+            cases.push(Box::new(Correlation { encoding, inputs, channels, times, kernels, alone }));
+            if packed && !alone && encoding == Encoding::Ci4 && place.gpu.is_some() {
                 cases.push(Box::new(Companions { inputs, channels, times }));
             }
         }
@@ -121,7 +125,8 @@ pub(crate) fn candidates(encoding: Encoding, inputs: usize, place: &BenchDevice)
     // 16 times as many time samples of bits, for the same number of bytes.
     let times =
         (if encoding.is_bits() { 16 } else { 1 } * times).next_multiple_of(encoding.times());
-    Box::new(Candidates(Correlation { encoding, inputs, channels, times, kernels: Vec::new() }))
+    let (kernels, alone) = (Vec::new(), true);
+    Box::new(Candidates(Correlation { encoding, inputs, channels, times, kernels, alone }))
 }
 
 struct Candidates(Correlation);
@@ -178,6 +183,7 @@ struct Correlation {
     channels: usize,
     times: usize,
     kernels: Vec<Kernel>,
+    alone: bool,
 }
 
 impl Case for Correlation {
@@ -236,7 +242,7 @@ impl Case for Correlation {
             }
         };
         // Bits are delivered as they are multiplied, and noise has as many of each.
-        if self.encoding.is_bits() {
+        if self.encoding.is_bits() || self.alone {
             return Ok(subjects);
         }
         // By the kernel that a user gets.

@@ -2,6 +2,7 @@
 
 mod ingest;
 mod page;
+mod papers;
 mod peers;
 pub mod plot;
 pub mod table;
@@ -62,6 +63,7 @@ Examples:
   corrust bench ingest --sockets 1,2,4 --rate 1     packets that are received on loopback, beside spead2
   corrust bench --tune mine.json                    which kernels are quickest on this GPU
   corrust bench correlate --device model:a100       predicted times, no GPU needed
+  corrust bench --paper romein --plot romein.svg    the figures of a paper, of this GPU
   corrust correlate x.npy -o v.npy --tuning mine.json
 
 Exit codes: 0 done, 1 something got slower than --against by more than the noise, 2 bad input, or an
@@ -94,9 +96,13 @@ struct Common {
     /// build's
     #[arg(long, global = true, value_name = "PATH", hide_short_help = true)]
     against: Option<PathBuf>,
-    /// File to draw the papers' figures to, in .svg or .png
+    /// File to draw figures to, in .svg or .png: of the kernels that auto takes, or of those named by --kernel; with
+    /// --paper that paper's
     #[arg(long, global = true, value_name = "FILE")]
     plot: Option<PathBuf>,
+    /// Measure the cases of a paper's figures, for --plot; with `report`, draw a record's
+    #[arg(long, global = true, value_enum, value_name = "PAPER")]
+    paper: Option<papers::Name>,
     /// Measure what kernels are chosen by on this GPU, and write its table to a file, for --tuning or
     /// CORRUST_TUNING
     #[arg(long, global = true, value_name = "FILE")]
@@ -184,6 +190,12 @@ enum System {
         /// Times; by default 32768 on a GPU, 256 on a CPU
         #[arg(long)]
         times: Option<usize>,
+        /// Encodings of weights: ci8, ci4; those of cf16 voltages are cf16
+        #[arg(long, value_delimiter = ',')]
+        weights: Option<Vec<Encoding>>,
+        /// Encodings of voltages: ci4, ci8, cf16; beams are ci4
+        #[arg(long, value_delimiter = ',')]
+        voltages: Option<Vec<Encoding>>,
         /// Kernels; by default all that the device runs
         #[arg(long, value_delimiter = ',')]
         kernel: Vec<beamform::Kernel>,
@@ -191,7 +203,7 @@ enum System {
         #[arg(long, value_name = "TIME", default_value = table::CHORD_SAMPLE_TIME)]
         sample_time: Seconds,
     },
-    /// Time the autocorrelator over numbers of sensors: 10 groups of 32 lags
+    /// Time the autocorrelator over numbers of sensors, groups and lags
     ///
     /// `kernel`: counts in device memory. `from host`: from host memory to sums; packets of 100
     /// instants, too. `page-locked`: from page-locked memory. Useful operations are a multiplication and an
@@ -200,9 +212,16 @@ enum System {
         /// Numbers of sensors
         #[arg(long, value_delimiter = ',')]
         sensors: Option<Vec<usize>>,
-        /// Instants; by default as many as make 2^30 counts on a GPU, 2^25 on a CPU
-        #[arg(long)]
-        instants: Option<usize>,
+        /// Instants of a call; by default as many as make 2^30 counts on a GPU, 2^25 on a CPU, and packets of 100
+        /// and 400
+        #[arg(long, value_delimiter = ',')]
+        instants: Vec<usize>,
+        /// Groups of bins; by default 10
+        #[arg(long, value_delimiter = ',')]
+        groups: Option<Vec<usize>>,
+        /// Lags of a group; by default 32. With --groups 1 every lag is summed by itself
+        #[arg(long, value_delimiter = ',')]
+        lags: Option<Vec<usize>>,
         /// Kernels; by default all that the device runs
         #[arg(long, value_delimiter = ',')]
         kernel: Vec<autocorrelate::Kernel>,
@@ -308,7 +327,10 @@ impl Args {
         };
         all([
             self.common.json.as_ref().map_or(Ok(()), |path| record.write(path)),
-            self.common.plot.as_ref().map_or(Ok(()), |path| plot::draw(path, &record)),
+            self.common.plot.as_ref().map_or(Ok(()), |path| match self.common.paper {
+                Some(paper) => papers::draw(path, &record, paper, self.sample_time()),
+                None => plot::draw(path, &record, self.names_kernels()),
+            }),
             page.map_or(Ok(()), |page| page.redraw(&record)),
         ])?;
         let slower = against.is_some_and(|against| against.finds_slower(&record));
@@ -344,6 +366,9 @@ impl Args {
                 ));
             }
         }
+        if let Some(paper) = self.common.paper {
+            self.check_paper(paper)?;
+        }
         if self.common.repeats == 0 {
             return Err(Error::invalid("--repeats: expected 1 or more, found 0"));
         }
@@ -369,9 +394,11 @@ impl Args {
                 ("--beams", beams.clone().unwrap_or_default()),
                 ("--times", times.iter().copied().collect()),
             ],
-            Some(System::Autocorrelate { sensors, instants, .. }) => vec![
+            Some(System::Autocorrelate { sensors, instants, groups, lags, .. }) => vec![
                 ("--sensors", sensors.clone().unwrap_or_default()),
-                ("--instants", instants.iter().copied().collect()),
+                ("--instants", instants.clone()),
+                ("--groups", groups.clone().unwrap_or_default()),
+                ("--lags", lags.clone().unwrap_or_default()),
             ],
             Some(System::Channelise { inputs, channels, taps, samples, .. }) => vec![
                 ("--inputs", inputs.clone().unwrap_or_default()),
@@ -396,7 +423,7 @@ impl Args {
             if largest > most {
                 return Err(Error::invalid(format!("{name} {largest}: expected at most {most}")));
             }
-            if *name != "--samples" {
+            if !["--samples", "--groups", "--lags"].contains(name) {
                 samples = samples.saturating_mul(largest);
             }
         }
@@ -406,6 +433,30 @@ impl Args {
                 "sizes of {samples} samples in all: expected at most {MOST_SAMPLES}"
             ))),
         }
+    }
+
+    /// Refuses options that do not go with a paper.
+    fn check_paper(&self, paper: papers::Name) -> Result<()> {
+        let wrong = match &self.system {
+            Some(System::Report { .. }) if self.common.plot.is_none() => {
+                "draws a record's figures to --plot FILE, expected a file"
+            }
+            None | Some(System::Report { .. }) if self.common.tune.is_none() => {
+                return match self.common.device {
+                    On::Device(Device::Sim) => Err(Error::invalid(format!(
+                        "--paper {paper}: times of the simulator mean nothing, expected --device cpu, cuda or model:CHIP"
+                    ))),
+                    _ => Ok(()),
+                };
+            }
+            _ => "chooses what is measured, expected neither a system nor --tune",
+        };
+        Err(Error::invalid(format!("--paper {paper}: {wrong}")))
+    }
+
+    /// Whether the correlator's kernels were named.
+    fn names_kernels(&self) -> bool {
+        matches!(&self.system, Some(System::Correlate { kernel, .. }) if !kernel.is_empty())
     }
 
     /// Time from a sample of the beamformer to the next.
@@ -419,9 +470,10 @@ impl Args {
     /// Measures the chosen cases, and prints the results.
     fn measure(&self, system: Option<&System>, places: &[BenchDevice]) -> Result<Record> {
         let place = &places[0];
-        let cases = match &self.common.tune {
-            Some(_) => bench::tune::cases(place)?,
-            None => cases(system, place)?,
+        let cases = match (&self.common.tune, self.common.paper) {
+            (Some(_), _) => bench::tune::cases(place)?,
+            (None, Some(paper)) => papers::cases(paper, place)?,
+            (None, None) => cases(system, place, false)?,
         };
         let meter = meter(place);
         let machine = Facts::new(place, meter.as_ref());
@@ -442,11 +494,11 @@ impl Args {
         // Before a system is measured the chip is, briefly; in the simulator, times mean nothing.
         let no_limits = place.simulated() || place.model.is_some() || self.common.tune.is_some();
         if limits_alone || !no_limits {
-            let whole = limits_alone || system.is_none();
+            let whole = limits_alone || (system.is_none() && self.common.paper.is_none());
             let longer = match system {
                 Some(System::Limits { .. }) => 3 * sustain,
-                None => sustain,
-                Some(_) => Duration::ZERO,
+                None if whole => sustain,
+                _ => Duration::ZERO,
             };
             let settings = settings(&unknown, longer);
             let places = if limits_alone { places } else { &places[..1] };
@@ -458,6 +510,9 @@ impl Args {
                     rows.push(row);
                 }
             }
+        }
+        if let Some(model) = &place.model {
+            rows.extend(bench::model_limits(model));
         }
         let limits = Limits::of(&rows);
         let settings = settings(&limits, sustain);
@@ -547,8 +602,8 @@ fn limits(system: Option<&System>, place: &BenchDevice) -> Result<Vec<Box<dyn Ca
     Ok(cases)
 }
 
-/// The cases of one system, or of all.
-fn cases(system: Option<&System>, place: &BenchDevice) -> Result<Vec<Box<dyn Case>>> {
+/// The cases of one system, or of all; of the correlator with `alone` the kernels alone.
+fn cases(system: Option<&System>, place: &BenchDevice, alone: bool) -> Result<Vec<Box<dyn Case>>> {
     Ok(match system {
         None => bench::cases(place),
         Some(System::Limits { .. } | System::Ingest(_) | System::Report { .. }) => Vec::new(),
@@ -561,21 +616,34 @@ fn cases(system: Option<&System>, place: &BenchDevice) -> Result<Vec<Box<dyn Cas
                 times: *times,
                 kernels: kernel.clone(),
                 compare_at: None,
+                alone,
             };
             mention_misfits(&options)?;
             bench::correlate::cases(&options, place)
         }
-        Some(System::Beamform { dishes, beams, times, kernel, .. }) => {
+        Some(System::Beamform { dishes, beams, times, weights, voltages, kernel, .. }) => {
             let sizes = beamform_sizes(dishes.as_deref(), beams.as_deref());
-            let options =
-                bench::beamform::Options { sizes, times: *times, kernels: kernel.clone() };
-            bench::beamform::cases(&options, place)
+            let usual = bench::beamform::Options::default();
+            let options = bench::beamform::Options {
+                sizes,
+                times: *times,
+                weights: weights.clone().unwrap_or(usual.weights),
+                voltages: voltages.clone().unwrap_or(usual.voltages),
+                kernels: kernel.clone(),
+            };
+            let cases = bench::beamform::cases(&options, place);
+            if cases.is_empty() {
+                return Err(Error::invalid("--weights cf16: expected --voltages cf16 with them"));
+            }
+            cases
         }
-        Some(System::Autocorrelate { sensors, instants, kernel }) => {
+        Some(System::Autocorrelate { sensors, instants, groups, lags, kernel }) => {
             let usual = bench::autocorrelate::Options::default();
             let options = bench::autocorrelate::Options {
                 sensors: sensors.clone().unwrap_or(usual.sensors),
-                instants: *instants,
+                instants: instants.clone(),
+                groups: groups.clone().unwrap_or(usual.groups),
+                lags: lags.clone().unwrap_or(usual.lags),
                 kernels: kernel.clone(),
             };
             bench::autocorrelate::cases(&options, place)

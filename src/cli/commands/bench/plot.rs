@@ -1,6 +1,7 @@
 //! The papers' figures, for the GPU of a record: performance and efficiency of the correlator against the
 //! number of inputs (Romein, "The Tensor-Core Correlator", figs. 3 and 4), matrices per second and
-//! efficiency (Klages et al., fig. 4), and a roofline of all systems (Williams et al., 2009).
+//! efficiency (Klages et al., fig. 4), and a roofline of all systems (Williams et al., 2009). `papers` draws each
+//! paper's own with the same panels.
 
 use std::{ops::Range, path::Path};
 
@@ -10,7 +11,10 @@ use corrust::{
 };
 use plotters::{
     chart::SeriesAnno,
-    coord::{combinators::LogCoord, types::RangedCoordf64},
+    coord::{
+        combinators::LogCoord,
+        ranged1d::{Ranged, ValueFormatter},
+    },
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
 };
@@ -27,29 +31,38 @@ const SIZE: (u32, u32) = (1400, 1130);
 const FOOT: u32 = 40;
 
 /// A line of a diagram.
-struct Series {
-    name: String,
-    colour: RGBColor,
-    /// Whether its points are hollow.
-    hollow: bool,
-    points: Vec<(f64, f64)>,
+pub struct Series {
+    pub name: String,
+    pub colour: RGBColor,
+    /// Whether its points are hollow and its line is dashed.
+    pub hollow: bool,
+    /// Whether its points are joined by a line.
+    pub joined: bool,
+    pub points: Vec<(f64, f64)>,
+    /// Ranges of predictions, from and to: a point's place, least and most.
+    pub ranges: Vec<(f64, f64, f64)>,
 }
 
-/// Draws the figures of a record to the file `path`.
-pub fn draw(path: &Path, record: &Record) -> Result<()> {
-    let rows = chosen(record);
+impl Series {
+    /// A line through points.
+    pub fn line(name: String, colour: RGBColor, hollow: bool, points: Vec<(f64, f64)>) -> Self {
+        Self { name, colour, hollow, joined: true, points, ranges: Vec::new() }
+    }
+}
+
+/// Draws the figures of a record to the file `path`: of all kernels if those were `named`, else of those that `auto`
+/// takes.
+pub fn draw(path: &Path, record: &Record, named: bool) -> Result<()> {
+    let rows = chosen(record, named);
     if rows.is_empty() {
-        return Err(Error::file(
-            path,
-            "nothing to plot: expected results of the correlator's own choice of kernel",
-        ));
+        return Err(Error::file(path, "nothing to plot: expected results of the correlator"));
     }
     save(path, SIZE, |root| panels(root, record, &rows))
 }
 
 /// Draws the figures of a record as the text of an SVG, if there is something to draw.
 pub fn figure(record: &Record) -> Result<Option<String>> {
-    let rows = chosen(record);
+    let rows = chosen(record, false);
     if rows.is_empty() {
         return Ok(None);
     }
@@ -57,14 +70,16 @@ pub fn figure(record: &Record) -> Result<Option<String>> {
     drawn.map(Some).map_err(|error| Error::invalid(format!("cannot draw the figures: {error}")))
 }
 
-/// Results of the correlator's own choice of kernel; none unless some are of the kernel alone.
-fn chosen(record: &Record) -> Vec<&Row> {
-    let correlator = record.of("correlate").filter(|row| row.build.is_none());
-    let mut rows: Vec<&Row> = correlator.filter(|row| row.auto).collect();
-    if !rows.iter().any(|row| row.what == "kernel") {
-        rows.clear();
+/// Results of the correlator: of its own choice of kernel, unless kernels were `named` or none is that choice; none
+/// unless some are of the kernel alone.
+fn chosen(record: &Record, named: bool) -> Vec<&Row> {
+    let rows: Vec<&Row> = record.of("correlate").filter(|row| row.build.is_none()).collect();
+    let kernel = |row: &&&Row| row.what == "kernel";
+    let auto = !named && rows.iter().filter(kernel).any(|row| row.auto);
+    match rows.iter().any(|row| row.what == "kernel") {
+        true => rows.into_iter().filter(|row| row.auto || !auto).collect(),
+        false => Vec::new(),
     }
-    rows
 }
 
 fn panels(root: &Area<'_>, record: &Record, rows: &[&Row]) -> Drawn {
@@ -74,31 +89,61 @@ fn panels(root: &Area<'_>, record: &Record, rows: &[&Row]) -> Drawn {
     efficiency(&panels[1], rows)?;
     matrices(&panels[2], rows)?;
     roofline(&panels[3], record)?;
+    footnote(&foot, &table::describe(&record.machine))
+}
+
+/// Writes a line below the figures.
+pub fn footnote(foot: &Area<'_>, text: &str) -> Drawn {
     let centred = label(15).pos(Pos::new(HPos::Center, VPos::Top));
-    let middle = SIZE.0 as i32 / 2;
-    foot.draw_text(&table::describe(&record.machine), &centred, (middle, 6))?;
+    foot.draw_text(text, &centred, (foot.dim_in_pixel().0 as i32 / 2, 6))?;
     Ok(())
 }
 
-/// Values of `figure` against the number of inputs, for each encoding that has any.
+/// Values of `figure` against the number of inputs, for each encoding that has any: of kernels that `auto` does not take,
+/// for each kernel.
 fn by_encoding(
     rows: &[&Row],
     what: &str,
     suffix: &str,
     figure: impl Fn(&Row) -> Option<f64>,
 ) -> Vec<Series> {
+    let all_auto = rows.iter().all(|row| row.auto);
     let mut all: Vec<Series> = Vec::new();
-    for (encoding, colour) in ["ci8", "ci4", "ci4-offset", "cf16"].iter().zip(COLOURS) {
-        let chosen = rows.iter().filter(|row| row.encoding == *encoding && row.what == what);
-        let mut points: Vec<(f64, f64)> =
-            chosen.filter_map(|row| Some((row.size("N")? as f64, figure(row)?))).collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        if !points.is_empty() {
-            let name = format!("{encoding}{suffix}");
-            all.push(Series { name, colour, hollow: !suffix.is_empty(), points });
-        }
+    let chosen = rows.iter().filter(|row| row.what == what && !row.encoding.is_empty());
+    for row in chosen {
+        let Some(point) = row.size("N").and_then(|n| Some((n as f64, figure(row)?))) else {
+            continue;
+        };
+        let name = match all_auto {
+            true => format!("{}{suffix}", row.encoding),
+            false => format!("{} {}{suffix}", row.encoding, row.kernel),
+        };
+        join(&mut all, name, point, !suffix.is_empty());
+    }
+    // Encodings have their colours, whatever the order of the cases.
+    let encodings = ["ci8", "ci4", "ci4-offset", "cf16"];
+    let place = |series: &Series| {
+        let encoding = series.name.split([' ', ',']).next().unwrap_or_default();
+        encodings.iter().position(|&known| known == encoding).unwrap_or(encodings.len())
+    };
+    all.sort_by_key(place);
+    for (index, series) in all.iter_mut().enumerate() {
+        let colour = if all_auto { place(series) } else { index };
+        series.colour = COLOURS[colour % COLOURS.len()];
+        series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
     }
     all
+}
+
+/// Adds a point to the series of its name, or begins one in the next colour.
+pub fn join(all: &mut Vec<Series>, name: String, point: (f64, f64), hollow: bool) -> &mut Series {
+    let index = all.iter().position(|series| series.name == name).unwrap_or_else(|| {
+        let colour = COLOURS[all.len() % COLOURS.len()];
+        all.push(Series::line(name, colour, hollow, Vec::new()));
+        all.len() - 1
+    });
+    all[index].points.push(point);
+    &mut all[index]
 }
 
 /// Useful operations a second against the number of inputs.
@@ -114,11 +159,11 @@ fn performance(area: &Area<'_>, record: &Record, rows: &[&Row]) -> Drawn {
                 .collect();
             // The first of several numbers of channels is this figure's.
             points.dedup_by_key(|point| point.0);
-            Series { name: name.to_owned(), colour: GREY, hollow, points }
+            Series::line(name.to_owned(), GREY, hollow, points)
         }));
     }
-    let high = highest(&series);
-    lines(area, "(a)  Performance of the correlator", "useful TOPS (cf16: TFLOPS)", high, &series)
+    let title = "(a)  Performance of the correlator";
+    lines(area, &Axes::inputs(title, "useful TOPS (cf16: TFLOPS)"), &series)
 }
 
 /// Useful operations a joule against the number of inputs.
@@ -129,7 +174,7 @@ fn efficiency(area: &Area<'_>, rows: &[&Row]) -> Drawn {
     if series.is_empty() {
         return nothing(area, title, "no power was measured");
     }
-    lines(area, title, "useful TOPS / W, sustained", highest(&series), &series)
+    lines(area, &Axes::inputs(title, "useful TOPS / W, sustained"), &series)
 }
 
 /// Draws the key of the series.
@@ -227,12 +272,7 @@ fn roofline(area: &Area<'_>, record: &Record) -> Drawn {
                 row.auto && row.what == "kernel" && row.build.is_none() && row.bytes > LEAST_BYTES
             });
             let place = |row: &Row| (row.useful_operations / row.bytes, row.useful_tops);
-            Series {
-                name: (*system).to_owned(),
-                colour,
-                hollow: false,
-                points: rows.map(place).collect(),
-            }
+            Series::line((*system).to_owned(), colour, false, rows.map(place).collect())
         })
         .collect();
     let roofs = ["wgmma s8", "mma.sync s8", "wgmma f16", "mma.sync f16", "dp4a"];
@@ -308,43 +348,128 @@ fn log_chart<'a, 'b>(
         .build_cartesian_2d(x.log_scale().base(2.0), y.log_scale())?)
 }
 
-type HalfLogChart<'a, 'b> =
-    ChartContext<'a, Canvas<'b>, Cartesian2d<LogCoord<f64>, RangedCoordf64>>;
+/// Scale of an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// From zero.
+    Linear,
+    /// Logarithmic.
+    Log,
+}
 
-/// Lines against the number of inputs, from zero to `high`.
-fn lines(area: &Area<'_>, title: &str, what: &str, high: f64, series: &[Series]) -> Drawn {
-    heading(area, title)?;
-    let inputs = around(&span(series, |point| point.0), 1.25);
-    let decimals = decimals(&(0.0..high * 1.25));
-    let mut chart: HalfLogChart<'_, '_> = ChartBuilder::on(area)
+/// Axes of a panel of lines: names with units, and scales.
+pub struct Axes<'a> {
+    pub title: &'a str,
+    pub x: (&'a str, Scale),
+    pub y: (&'a str, Scale),
+    /// Names of the places 0, 1 ... of the first axis, in place of numbers.
+    pub names: &'a [String],
+}
+
+impl<'a> Axes<'a> {
+    /// Values from zero, against the number of inputs.
+    pub fn inputs(title: &'a str, y: &'a str) -> Self {
+        Self { title, x: ("inputs N", Scale::Log), y: (y, Scale::Linear), names: &[] }
+    }
+}
+
+/// Lines, with room above the highest for the key.
+pub fn lines(area: &Area<'_>, axes: &Axes<'_>, series: &[Series]) -> Drawn {
+    heading(area, axes.title)?;
+    let mut xs = span(series, |point| point.0);
+    let values = series.iter().flat_map(|series| {
+        let ranges = series.ranges.iter().flat_map(|&(_, least, most)| [least, most]);
+        series.points.iter().map(|point| point.1).chain(ranges)
+    });
+    let ys = values.fold(f64::INFINITY..0.0, |all, y| all.start.min(y)..all.end.max(y));
+    // Part of the second axis that the rows of the key take.
+    let part = (0.04 * series.len() as f64 + 0.03).min(0.4);
+    let mut builder = ChartBuilder::on(area);
+    builder
         .margin_top(48)
         .margin_bottom(12)
         .margin_left(12)
         .margin_right(28)
         .x_label_area_size(52)
-        .y_label_area_size(76)
-        .build_cartesian_2d(inputs.log_scale().base(2.0), 0.0..high * 1.25)?;
+        .y_label_area_size(76);
+    let linear = 0.0..ys.end / (1.0 - part);
+    let log = {
+        let least = ys.start / 1.5;
+        let decades = (ys.end / least).log10().max(0.5);
+        least..ys.end * 10_f64.powf(decades * part / (1.0 - part))
+    };
+    if xs.end <= xs.start {
+        xs = match axes.x.1 {
+            Scale::Linear => xs.start - 0.5..xs.end + 0.5,
+            Scale::Log => xs.clone(),
+        };
+    }
+    let wide = around(&xs, 1.25);
+    let margin = if axes.names.is_empty() { 0.04 * (xs.end - xs.start) } else { 0.5 };
+    let plain = xs.start - margin..xs.end + margin;
+    match (axes.x.1, axes.y.1) {
+        (Scale::Log, Scale::Linear) => {
+            let x = wide.log_scale().base(2.0);
+            strokes(builder.build_cartesian_2d(x, linear.clone())?, axes, &linear, series)
+        }
+        (Scale::Log, Scale::Log) => {
+            let x = wide.log_scale().base(2.0);
+            strokes(builder.build_cartesian_2d(x, log.clone().log_scale())?, axes, &log, series)
+        }
+        (Scale::Linear, Scale::Linear) => {
+            strokes(builder.build_cartesian_2d(plain, linear.clone())?, axes, &linear, series)
+        }
+        (Scale::Linear, Scale::Log) => {
+            strokes(builder.build_cartesian_2d(plain, log.clone().log_scale())?, axes, &log, series)
+        }
+    }
+}
+
+/// Draws axes of values `range`, lines and their key.
+fn strokes<'a, 'c: 'a, X, Y>(
+    mut chart: ChartContext<'a, Canvas<'c>, Cartesian2d<X, Y>>,
+    axes: &Axes<'_>,
+    range: &Range<f64>,
+    series: &[Series],
+) -> Drawn
+where
+    X: Ranged<ValueType = f64> + ValueFormatter<f64> + 'static,
+    Y: Ranged<ValueType = f64> + ValueFormatter<f64> + 'static,
+{
+    let (x, y) = (axes.x, axes.y);
+    let decimals = decimals(range);
+    let ticks = if axes.names.is_empty() { 10 } else { 2 * axes.names.len() + 1 };
     chart
         .configure_mesh()
-        .x_desc("inputs N")
-        .y_desc(what)
-        .x_label_formatter(&|inputs| format!("{inputs:.0}"))
+        .x_desc(x.0)
+        .y_desc(y.0)
+        .x_labels(ticks)
+        .x_label_formatter(&|value| match axes.names {
+            [] => format!("{value:.0}"),
+            names => {
+                let name = names.get(value.round() as usize).filter(|_| value.fract() == 0.0);
+                name.cloned().unwrap_or_default()
+            }
+        })
         .y_labels(TICKS)
-        .y_label_formatter(&|value| format!("{value:.decimals$}"))
+        .y_label_formatter(&|value| match y.1 {
+            Scale::Linear => format!("{value:.decimals$}"),
+            Scale::Log => si(*value).trim_end().to_owned(),
+        })
         .draw_styled(15, 17)?;
     for series in series {
-        let (colour, hollow) = (series.colour, series.hollow);
-        if hollow {
-            chart.draw_series(DashedLineSeries::new(
-                series.points.clone(),
-                DASH,
-                GAP,
-                colour.stroke_width(1),
-            ))?;
-        } else {
-            chart.draw_series(LineSeries::new(series.points.clone(), colour.stroke_width(2)))?;
+        let (colour, hollow, points) = (series.colour, series.hollow, &series.points);
+        for &(x, least, most) in &series.ranges {
+            let style = colour.mix(0.35).stroke_width(1);
+            chart.draw_series(LineSeries::new([(x, least), (x, most)], style))?;
         }
-        let dots = series.points.iter().map(|point| dot(*point, 4, (colour, hollow)));
+        if series.joined && hollow {
+            let style = colour.stroke_width(1);
+            chart.draw_series(DashedLineSeries::new(points.clone(), DASH, GAP, style))?;
+        } else if series.joined {
+            chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
+        }
+        let dots = points.iter().map(|point| dot(*point, 4, (colour, hollow)));
         key(chart.draw_series(dots)?, series, hollow);
     }
     legend(&mut chart, SeriesLabelPosition::UpperLeft)
@@ -356,14 +481,14 @@ fn key<'b>(drawn: &mut SeriesAnno<'_, Canvas<'b>>, series: &Series, hollow: bool
     drawn.label(series.name.clone()).legend(move |(x, y)| dot((x + 10, y), 4, (colour, hollow)));
 }
 
-fn heading(area: &Area<'_>, title: &str) -> Drawn {
+pub fn heading(area: &Area<'_>, title: &str) -> Drawn {
     let middle = area.dim_in_pixel().0 as i32 / 2;
     let centred = label(20).pos(Pos::new(HPos::Center, VPos::Top));
     Ok(area.draw_text(title, &centred, (middle, 16))?)
 }
 
 /// A panel that says why it is empty.
-fn nothing(area: &Area<'_>, title: &str, reason: &str) -> Drawn {
+pub fn nothing(area: &Area<'_>, title: &str, reason: &str) -> Drawn {
     heading(area, title)?;
     let (width, height) = area.dim_in_pixel();
     let centred = label(16).pos(Pos::new(HPos::Center, VPos::Center));
