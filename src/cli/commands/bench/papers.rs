@@ -203,12 +203,20 @@ fn bits(row: &Row) -> Option<f64> {
     Some(kernel.value_bits().map_or(4.0 * encoding.bytes() as f64, f64::from))
 }
 
-/// Kind of arithmetic of a few-bit kernel.
+/// Kind of arithmetic of a kernel of few inputs.
 fn arithmetic(row: &Row) -> String {
+    match row.kernel.starts_with("packed-complex") {
+        true => "a complex product a multiply-add".to_owned(),
+        false => few_by(row),
+    }
+}
+
+/// Name of a kernel of few inputs: tensor cores have several, by the number of inputs.
+fn few_by(row: &Row) -> String {
     match &row.kernel[..] {
-        name if name.starts_with("packed-complex") => "a complex product a multiply-add".to_owned(),
-        _ if row.encoding == "cf16" => format!("floats, {}", row.kernel),
-        name => format!("{}, {name}", row.encoding),
+        name if name.starts_with("packed-complex") => name.to_owned(),
+        name if name.starts_with("cpu") => format!("{}, {name}", row.encoding),
+        _ => format!("{}, tensor cores", row.encoding),
     }
 }
 
@@ -313,9 +321,8 @@ const KLAGES: Paper = Paper {
 const SIEVERS: Paper = Paper {
     gpu: &[
         "correlate --encoding ci4 --inputs 16,32,48,64 \
-         --kernel packed-complex-1,packed-complex-2,packed-complex-3,packed-complex,few",
-        "correlate --encoding ci8 --inputs 16,32,48,64 --kernel few",
-        "correlate --encoding cf16 --inputs 16,32,48,64 --kernel auto",
+         --kernel packed-complex-1,packed-complex-2,packed-complex-3,packed-complex",
+        "correlate --encoding ci4,ci8,cf16 --inputs 16,32,48,64 --kernel auto",
     ],
     cpu: &["correlate --encoding ci4,ci8,cf16 --inputs 16,32,48,64 --kernel auto"],
     columns: 3,
@@ -342,7 +349,7 @@ const SIEVERS: Paper = Paper {
             x: ("inputs N", Scale::Linear),
             y: ("matrices N × N / s", Scale::Log),
             rows: few,
-            name: |row| format!("{}, {}", row.encoding, row.kernel),
+            name: few_by,
             place: inputs,
             values: &[("", rate)],
             peers: &[],
@@ -450,7 +457,7 @@ const FALCONE: Paper = Paper {
             empty: NO_SIZES,
         }),
         Panel::Lines(Lines {
-            title: "(d)  Against the instants of a call: 1024 sensors, 10 groups of 32 lags",
+            title: "(d)  Against the instants of a call: 1024 sensors",
             x: ("instants of a call", Scale::Log),
             y: ("instants / s", Scale::Log),
             rows: |row| instrument(row) && row.size("sensors") == Some(1024),

@@ -445,6 +445,8 @@ where
         .y_desc(y.0)
         .x_labels(ticks)
         .x_label_formatter(&|value| match axes.names {
+            // Sizes are whole: nothing stands between them.
+            [] if (value - value.round()).abs() > 1e-6 => String::new(),
             [] => format!("{value:.0}"),
             names => {
                 let name = names.get(value.round() as usize).filter(|_| value.fract() == 0.0);
