@@ -151,7 +151,8 @@ pub(crate) fn candidate(tile: &Tile, passes: usize, place: &BenchDevice) -> Box<
 /// Work of a kernel for a time sample of one channel and polarisation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WorkPerTime {
-    /// Bytes of device memory, read and written.
+    /// Bytes of voltages and beams in device memory, read and written; shifts, which every unit of times loads again, stay
+    /// in caches.
     pub device_bytes: f64,
     /// Bytes of shared memory, read and written.
     pub shared_bytes: f64,
@@ -185,14 +186,13 @@ impl WorkPerTime {
                 let shuffles = report.sum(|site| site.opcode.starts_with("shfl"));
                 let class = |class| report.class(class);
                 let copied = class(Class::AsyncCopy).sectors;
-                let loaded = copied + class(Class::GlobalLoad).sectors;
                 let stored = class(Class::GlobalStore).lanes;
                 let wavefronts =
                     class(Class::SharedLoad).wavefronts + class(Class::SharedStore).wavefronts;
                 let integer = [Class::Integer, Class::Logic, Class::Compare, Class::Convert];
                 let integer: u64 = integer.into_iter().map(|of| class(of).lanes).sum();
                 let counts = [
-                    SECTOR * loaded + STORE * stored,
+                    SECTOR * copied + STORE * stored,
                     WAVEFRONT * wavefronts + SECTOR * copied,
                     report.tensor_operations,
                     shuffles.lanes,

@@ -383,7 +383,7 @@ pub fn lines(area: &Area<'_>, axes: &Axes<'_>, series: &[Series]) -> Drawn {
     });
     let ys = values.fold(f64::INFINITY..0.0, |all, y| all.start.min(y)..all.end.max(y));
     // Part of the second axis that the rows of the key take.
-    let part = (0.04 * series.len() as f64 + 0.03).min(0.4);
+    let part = (0.04 * series.len() as f64 + 0.06).min(0.4);
     let mut builder = ChartBuilder::on(area);
     builder
         .margin_top(48)
