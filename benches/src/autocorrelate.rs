@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, rc::Rc};
 
 use corrust_host::{
     Autocorrelator, Device, Layout, Result,
-    autocorrelate::{Builder, Kernel, Sums},
+    autocorrelate::{Builder, Kernel, Shape, Sums},
     device::{DeviceSlice, Stream},
     samples::{Element, Samples},
 };
@@ -262,8 +262,10 @@ impl Counting {
     /// Takes a stream past its first instants, which the host sums up for the curves' normalisation, too: once in a
     /// stream, where blocks are timed that come over and over.
     fn pass_head(&mut self) -> Result<()> {
-        // Lags of a group begin where those of the group before end.
-        let longest = LAGS << GROUPS;
+        // Lags of a group begin where those of the group before end. Of very long ones so much is enough work.
+        const MOST: usize = 1 << 20;
+        let Shape { groups, lags, .. } = *self.plan.shape();
+        let longest = lags.saturating_mul(1 << groups.min(20)).min(MOST);
         (0..longest.div_ceil(self.instants) + 1).try_for_each(|_| self.run())
     }
 }
