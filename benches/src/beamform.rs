@@ -166,7 +166,7 @@ pub struct WorkPerTime {
 
 impl WorkPerTime {
     /// Counts the kernel `mma` for some dishes and beams of `ci4` voltages, in the simulator. Work that a block does
-    /// once, as to load its weights, does not count.
+    /// once, as to load its weights, does not count, nor do loads without `cp.async`, as of shifts.
     ///
     /// # Errors
     /// Errors of the plan.
@@ -175,7 +175,8 @@ impl WorkPerTime {
         const TIMES: [usize; 2] = [2048, 4096];
         let [less, more] = TIMES.map(|times| -> Result<[u64; 5]> {
             let gpu = Arc::new(SimGpu::new());
-            let builder = Beamformer::builder(dishes, beams).kernel(Kernel::Mma);
+            let builder =
+                Beamformer::builder(dishes, beams).encoding(Encoding::Ci4).kernel(Kernel::Mma);
             let mut plan = builder.gpu(gpu.clone()).build()?;
             plan.set_weights(&random_bytes(2 * plan.shape().weights()))?;
             plan.set_shifts(&vec![12; plan.shape().shifts()])?;

@@ -166,7 +166,9 @@ fn predictions_beside_other_ptx_are_of_its_kernels_alone() {
     let text = done(folder.path(), &format!("{bench} correlate_mma_s8_64.ptx"));
     let rows = fs::read_to_string(folder.path().join("rows.json")).unwrap();
     let rows: Value = serde_json::from_str(&rows).unwrap();
-    let rows = rows["rows"].as_array().unwrap();
+    // Beside limits of the chip.
+    let rows = rows["rows"].as_array().unwrap().iter();
+    let rows: Vec<&Value> = rows.filter(|row| row["system"] == "correlate").collect();
     let of_other = rows.iter().filter(|row| row["build"] == "correlate_mma_s8_64.ptx").count();
     assert!(of_other > 0 && 2 * of_other == rows.len(), "{text}");
     assert!(rows.iter().all(|row| row["kernel"] == "mma-64"), "{text}");

@@ -72,17 +72,20 @@ impl Reader {
                     .into(),
             );
         }
-        let numbers: Vec<i64> = read_column(path, dataset, "antenna_numbers")?;
-        let named = dataset("Header/antenna_names")?;
-        if stored(path, "Header/antenna_names", &named)? != [numbers.len()] {
-            return refuse(format!(
-                "antenna names of shape {:?}: expected {}",
-                named.shape(),
-                numbers.len()
-            ));
+        // Files of others may lack them.
+        let mut names = BTreeMap::new();
+        if let Ok(named) = dataset("Header/antenna_names") {
+            let numbers: Vec<i64> = read_column(path, dataset, "antenna_numbers")?;
+            if stored(path, "Header/antenna_names", &named)? != [numbers.len()] {
+                return refuse(format!(
+                    "antenna names of shape {:?}: expected {}",
+                    named.shape(),
+                    numbers.len()
+                ));
+            }
+            let named = guarded(path, "read", || named.read_strings_lossy())?;
+            names = numbers.into_iter().zip(named).collect();
         }
-        let named = guarded(path, "read", || named.read_strings_lossy())?;
-        let names = numbers.into_iter().zip(named).collect();
         let times = times.into_iter().step_by(of_dump).collect();
         let mut pairs = pairs;
         pairs.truncate(of_dump);

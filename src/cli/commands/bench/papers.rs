@@ -406,7 +406,7 @@ const FALCONE: Paper = Paper {
         "autocorrelate --kernel auto --sensors 1024 --instants 65536 --lags 8,16,48,64,128,256",
         "autocorrelate --kernel auto --sensors 1024 --instants 65536 --groups 1,2,4,6,8,12,14,16",
         "autocorrelate --kernel auto --sensors 1024 --instants 65536 --groups 1 --lags 8,100,320,1000,3200,10000",
-        "autocorrelate --kernel auto,packets,bin-groups --sensors 1024 --instants 25,50,100,200,400,1600,6400",
+        "autocorrelate --kernel auto,packets,bin-groups --sensors 1024 --instants 25,50,100,200,400,1600,3200",
     ],
     cpu: &[
         "autocorrelate --kernel auto --sensors 64,256,1024,4096 --instants 4096",
@@ -885,7 +885,7 @@ fn draw_costs(
     }
     let small = label(13).pos(Pos::new(HPos::Left, VPos::Top));
     for (line, text) in [
-        "counted: kernel mma in the simulator, without what a block does once",
+        "counted: kernel mma in the simulator, without what a block does once, and without its shifts",
         "percent: of the rates that the note assumes of an A40, one after the other",
     ]
     .into_iter()
