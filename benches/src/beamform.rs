@@ -316,6 +316,7 @@ impl Size {
             .channels(self.streams.0)
             .polarisations(self.streams.1)
             .encoding(self.encodings.1)
+            .output(Encoding::Ci4)
             .weights(self.encodings.0);
         match &self.tile {
             Some(tile) => builder.tuning(tile.alone()),
