@@ -183,5 +183,6 @@ def test_a_call_takes_little_beside_the_work() -> None:
 
     accumulate, dump = fastest(lambda: plan.accumulate(x)), fastest(plan.dump)
     print(f"accumulate {accumulate * 1e6:.1f} us, dump {dump * 1e6:.1f} us")
-    assert accumulate < 20e-6
-    assert dump < 20e-6
+    # Some 5 us on an idle machine.
+    assert accumulate < 200e-6
+    assert dump < 200e-6
