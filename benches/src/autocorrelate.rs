@@ -240,7 +240,7 @@ impl Counts {
                 let expected = expected.clone();
                 let instants = self.instants;
                 let mut work = Counting { plan, builder, source, instants, expected };
-                // A simulator's time is that of kernels alone.
+                // The simulator counts kernels, not what the host does.
                 if !place.simulated() {
                     work.pass_head()?;
                 }
@@ -262,7 +262,7 @@ impl Counting {
     /// Takes a stream past its first instants, which the host sums up for the curves' normalisation, too: once in a
     /// stream, where blocks are timed that come over and over.
     fn pass_head(&mut self) -> Result<()> {
-        // Lags of a group begin where those of the group before end. Of very long ones so much is enough work.
+        // Lags of a group begin where those of the group before end. A stream of 2^20 instants is the most that is worth the wait.
         const MOST: usize = 1 << 20;
         let Shape { groups, lags, .. } = *self.plan.shape();
         let longest = lags.saturating_mul(1 << groups.min(20)).min(MOST);

@@ -227,7 +227,7 @@ struct Size {
     /// Channels and polarisations.
     streams: (usize, usize),
     times: usize,
-    /// Of weights and of voltages.
+    /// Encoding of a weight, and of a voltage.
     encodings: (Encoding, Encoding),
     kernels: Vec<Kernel>,
     /// The only tile to beamform by, where it is not the plan's choice.

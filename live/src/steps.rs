@@ -118,7 +118,7 @@ impl Steps {
         self.sums.wait()
     }
 
-    /// What was judged, if flags are made.
+    /// Numbers of blocks and samples that were judged; [`None`] where nothing is flagged.
     pub(super) fn judged(&self) -> Option<Judgement> {
         self.before.flags.as_ref().map(|flags| flags.judged)
     }
@@ -359,7 +359,7 @@ struct HostRoom {
     shape: Shape,
     kurtosis: Kurtosis,
     judge: Judge,
-    /// Of what was judged last.
+    /// Sums of the stretch that was judged last.
     moments: Moments,
     /// Most times, and those that are there.
     most: usize,

@@ -54,7 +54,7 @@ pub struct Stage {
     gpu: Arc<dyn Gpu>,
     kurtosis: Kurtosis,
     judge: Judge,
-    /// Of the stretch that was judged last.
+    /// Sums of the stretch that was judged last.
     sums: Sums,
     shape: Shape,
     /// Most times.

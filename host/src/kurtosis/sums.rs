@@ -25,15 +25,15 @@ pub struct Sums {
 /// Numbers of samples of inputs and channels in judged blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// Blocks of an input's channel.
+    /// Number of judged blocks, each of one input and channel.
     pub blocks: u64,
-    /// Those of them that are flagged.
+    /// Number of flagged blocks.
     pub flagged_blocks: u64,
-    /// Samples.
+    /// Number of samples in judged blocks.
     pub samples: u64,
-    /// Those of them that were missing before.
+    /// Number of samples that were missing before flagging.
     pub lost: u64,
-    /// Those of the others that are missing as they are flagged.
+    /// Number of samples that were valid and are flagged.
     pub flagged: u64,
 }
 

@@ -20,7 +20,7 @@ pub struct Flagged {
     blocks: Box<dyn Blocks>,
     kurtosis: Kurtosis,
     judge: Judge,
-    /// Of the block that was judged last.
+    /// Sums of the block that was judged last.
     sums: Sums,
     position: u64,
     tell: Tell,

@@ -30,7 +30,7 @@ impl Axis {
     /// Channels: the frequencies that an array has, else their numbers.
     ///
     /// # Errors
-    /// Of an array of another number of channels.
+    /// Fails if the array describes another number of channels.
     pub fn of(channels: usize, array: Option<&Array>) -> Result<Self> {
         let frequencies = array.filter(|array| array.channels.is_some());
         Ok(match frequencies.map(|array| array.frequencies(channels)).transpose()? {

@@ -22,7 +22,7 @@ impl Progress {
         Self::of(verb, "samples", samples, times)
     }
 
-    /// A bar of `times` steps, each of so many things of that name.
+    /// A bar of `times` steps; each adds the given number of items, whose name is given.
     pub fn of(verb: &'static str, things: &'static str, each: f64, times: u64) -> Self {
         if is_quiet() {
             return Self(ProgressBar::hidden());

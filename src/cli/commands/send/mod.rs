@@ -245,7 +245,7 @@ impl Args {
     }
 }
 
-/// Bar of `times` times of so many samples, sent `repeat` times; none of a stream without an end.
+/// Progress bar of `times` times of the given number of samples, sent `repeat` times; no bar if the stream has no end.
 fn progress(samples: usize, times: u64, repeat: u64) -> Option<Progress> {
     let all = times.saturating_mul(repeat);
     (repeat > 0).then(|| Progress::over("sending", samples as f64, all))
