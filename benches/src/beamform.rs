@@ -35,8 +35,10 @@ pub struct Options {
     pub times: Option<usize>,
     /// Encodings of weights, for the voltages that they go with: `cf16` with `cf16` alone.
     pub weights: Vec<Encoding>,
-    /// Encodings of voltages. Beams are `ci4`.
+    /// Encodings of voltages.
     pub voltages: Vec<Encoding>,
+    /// Encoding of beams: `ci4` or `ci8`.
+    pub output: Encoding,
     /// Kernels; none for all that the device runs.
     pub kernels: Vec<Kernel>,
 }
@@ -50,6 +52,7 @@ impl Default for Options {
             times: None,
             weights: vec![Encoding::Ci8],
             voltages: vec![Encoding::Ci4],
+            output: Encoding::Ci4,
             kernels: Vec::new(),
         }
     }
@@ -77,6 +80,7 @@ pub fn cases(options: &Options, place: &BenchDevice) -> Vec<Box<dyn Case>> {
                 streams: (CHANNELS, POLARISATIONS),
                 times,
                 encodings: (weights, voltages),
+                output: options.output,
                 kernels: options.kernels.clone(),
                 tile: None,
             }));
@@ -144,8 +148,8 @@ pub(crate) fn candidate(tile: &Tile, passes: usize, place: &BenchDevice) -> Box<
     };
     let (dishes, beams, kernels) = (passes * tile.dishes, tile.beams, vec![Kernel::Auto]);
     let weights = if tile.int4 { Encoding::Ci4 } else { Encoding::Ci8 };
-    let encodings = (weights, Encoding::Ci4);
-    Box::new(Size { dishes, beams, streams, times, encodings, kernels, tile: Some(tile.clone()) })
+    let (encodings, output, tile) = ((weights, Encoding::Ci4), Encoding::Ci4, Some(tile.clone()));
+    Box::new(Size { dishes, beams, streams, times, encodings, output, kernels, tile })
 }
 
 /// Work of a kernel for a time sample of one channel and polarisation.
@@ -229,6 +233,8 @@ struct Size {
     times: usize,
     /// Encoding of a weight, and of a voltage.
     encodings: (Encoding, Encoding),
+    /// Encoding of a beam's sample.
+    output: Encoding,
     kernels: Vec<Kernel>,
     /// The only tile to beamform by, where it is not the plan's choice.
     tile: Option<Tile>,
@@ -250,11 +256,13 @@ impl Case for Size {
     }
 
     fn encoding(&self) -> String {
-        let (weights, voltages) = self.encodings;
-        match self.tile.is_some() || self.encodings == (Encoding::Ci8, Encoding::Ci4) {
+        let ((weights, voltages), output) = (self.encodings, self.output);
+        match (self.tile.is_some() || (weights, voltages) == (Encoding::Ci8, Encoding::Ci4), output)
+        {
             // The instrument's own have no name.
-            true => String::new(),
-            false => format!("{voltages} by {weights}"),
+            (true, Encoding::Ci4) => String::new(),
+            (false, Encoding::Ci4) => format!("{voltages} by {weights}"),
+            _ => format!("{voltages} by {weights} to {output}"),
         }
     }
 
@@ -284,8 +292,8 @@ impl Case for Size {
         let mut subjects = Vec::new();
         let memory = match &place.gpu {
             Some(gpu) => {
-                let samples = self.beams * auto.shape().streams() * self.times;
-                Some(Rc::new((Ring::new(gpu, &voltages)?, Ring::empty(gpu, samples)?)))
+                let room = self.beam_bytes(&auto);
+                Some(Rc::new((Ring::new(gpu, &voltages)?, Ring::empty(gpu, room)?)))
             }
             None => None,
         };
@@ -293,7 +301,7 @@ impl Case for Size {
             let source = match (&place.gpu, &memory) {
                 (Some(gpu), Some(rings)) => BeamformerMemory::Device {
                     rings: rings.clone(),
-                    samples: Buffer::new(gpu, self.beams * plan.shape().streams() * self.times)?,
+                    samples: Buffer::new(gpu, self.beam_bytes(&plan))?,
                 },
                 _ => BeamformerMemory::Host(voltages.clone()),
             };
@@ -316,7 +324,7 @@ impl Size {
             .channels(self.streams.0)
             .polarisations(self.streams.1)
             .encoding(self.encodings.1)
-            .output(Encoding::Ci4)
+            .output(self.output)
             .weights(self.encodings.0);
         match &self.tile {
             Some(tile) => builder.tuning(tile.alone()),
@@ -345,6 +353,11 @@ impl Size {
         let shift = (sums / 3.0).log2().round().max(0.0) as u32;
         plan.set_shifts(&vec![shift; shape.shifts()])?;
         Ok(plan)
+    }
+
+    /// Bytes of all beams of a plan.
+    fn beam_bytes(&self, plan: &Beamformer) -> usize {
+        plan.shape().shifts() * self.times * self.output.bytes()
     }
 
     /// Times that are compared with the CPU's: some of the first and the last.
@@ -377,7 +390,7 @@ impl Size {
         let name = plan.kernel().to_string();
         let operations = useful_operations(&shape, self.times as u64);
         let input = (shape.bytes_per_time() * self.times) as f64;
-        let output = (self.beams * shape.streams() * self.times) as f64;
+        let output = self.beam_bytes(&plan) as f64;
         let values = if self.encodings.1 == Encoding::Cf16 { "f16" } else { "s8" };
         let mut bounds =
             vec![Bound::tensor(&name, values, operations), Bound::memory(input + output)];
@@ -401,6 +414,7 @@ impl Size {
                 plan,
                 source,
                 times: self.times,
+                sample_bytes: self.output.bytes(),
                 checked: self.checked(),
                 expected: expected.clone(),
                 beams: Beams::default(),
@@ -423,6 +437,8 @@ struct Beamforming {
     plan: Beamformer,
     source: BeamformerMemory,
     times: usize,
+    /// Bytes of a beam's sample.
+    sample_bytes: usize,
     checked: [std::ops::Range<usize>; 2],
     expected: Rc<[u8]>,
     /// Beams of the last run from host memory, whose memory is used again.
@@ -430,9 +446,9 @@ struct Beamforming {
 }
 
 impl Beamforming {
-    /// Samples of the beams.
-    fn samples(&self) -> usize {
-        self.plan.shape().shifts() * self.times
+    /// Bytes of the beams.
+    fn beam_bytes(&self) -> usize {
+        self.plan.shape().shifts() * self.times * self.sample_bytes
     }
 
     /// Voltages in a place of a ring.
@@ -451,7 +467,8 @@ impl Work for Beamforming {
             BeamformerMemory::Device { rings, .. } => {
                 let (from, to) = (rings.0.next(), rings.1.next());
                 // SAFETY: places of the rings are as long as the shape asks for.
-                let to = unsafe { DeviceSliceMut::from_raw(to, self.samples(), Stream::default()) };
+                let to =
+                    unsafe { DeviceSliceMut::from_raw(to, self.beam_bytes(), Stream::default()) };
                 let voltages = self.on_device(from)?;
                 self.plan.beamform_device(voltages, to)
             }
@@ -480,15 +497,21 @@ impl Work for Beamforming {
             }
             _ => self.beams.samples.as_slice().unwrap_or_default(),
         };
-        let found = self
-            .checked
-            .iter()
-            .flat_map(|times| found.chunks_exact(self.times).flat_map(|row| &row[times.clone()]));
+        let bytes = self.sample_bytes;
+        let found = self.checked.iter().flat_map(|times| {
+            found
+                .chunks_exact(bytes * self.times)
+                .flat_map(move |row| &row[bytes * times.start..bytes * times.end])
+        });
         if self.plan.shape().encoding != Encoding::Cf16 {
             return Ok(found.eq(self.expected.iter()));
         }
-        let parts = |byte: u8| [byte as i8 >> 4, (byte << 4) as i8 >> 4];
         let near = |a: i8, b: i8| a.abs_diff(b) <= 1;
+        // Of `ci4`, either half of a byte.
+        let parts = |byte: u8| match bytes {
+            1 => [byte as i8 >> 4, (byte << 4) as i8 >> 4],
+            _ => [byte as i8; 2],
+        };
         let same = |(&a, &b): (&u8, &u8)| {
             let (a, b) = (parts(a), parts(b));
             near(a[0], b[0]) && near(a[1], b[1])

@@ -7,7 +7,7 @@
 //! | module | cases |
 //! |---|---|
 //! | [`limits`] | the GPU's own ceilings |
-//! | [`channelise`], [`correlate`], [`beamform`], [`autocorrelate`], [`reorder`] | the systems |
+//! | [`channelise`], [`upchannelise`], [`correlate`], [`beamform`], [`autocorrelate`], [`reorder`] | the systems |
 //! | [`tune`] | what a GPU's [table](corrust_host::tuning::Tuning) is made of |
 //!
 //! Times are between GPU events where the work is a GPU's; what kernels read was not read since more
@@ -22,6 +22,7 @@ pub mod model;
 pub mod reorder;
 mod size;
 pub mod tune;
+pub mod upchannelise;
 
 mod case;
 mod data;
@@ -39,16 +40,26 @@ pub use measure::{Settings, measure};
 pub use predicted::{model_limits, predicted};
 pub use record::{Change, Facts, Record, Row, Share, Sustained, Times, built_from, changes};
 
+use corrust_host::Encoding;
+
 /// The cases of all systems, in their usual sizes.
 pub fn cases(place: &BenchDevice) -> Vec<Box<dyn Case>> {
     let correlate =
         correlate::Options { compare_at: Some(vec![256, 2048]), ..correlate::Options::default() };
+    let wide = beamform::Options {
+        sizes: vec![(512, 96)],
+        voltages: vec![Encoding::Ci8],
+        output: Encoding::Ci8,
+        ..beamform::Options::default()
+    };
     let all = [
         correlate::cases(&correlate, place),
         beamform::cases(&beamform::Options::default(), place),
+        beamform::cases(&wide, place),
         autocorrelate::cases(&autocorrelate::Options::default(), place),
         reorder::cases(&reorder::Options::default(), place),
         channelise::cases(&channelise::Options::default(), place),
+        upchannelise::cases(&upchannelise::Options::default(), place),
     ];
     all.into_iter().flatten().collect()
 }

@@ -261,8 +261,13 @@ fn every_limit_and_every_system_is_checked_on_sim() {
     }
     let text = run("correlate --inputs 9 --channels 2 --times 70");
     assert!(text.contains("from host") && text.contains("wgmma-128"), "{text}");
+    assert!(text.contains("masked"), "{text}");
     let text = run("beamform --dishes 64 --beams 5 --times 130");
     assert!(text.contains("from host") && text.contains("mma"), "{text}");
+    let text = run("beamform --dishes 33 --beams 3 --times 66 --voltages ci8 --output-encoding ci8");
+    assert!(text.contains("ci8 by ci8 to ci8") && text.contains("mma"), "{text}");
+    let text = run("upchannelise --inputs 33 --channels 2 --times 100 --factors 8,32");
+    assert!(text.contains("registers") && text.contains("any"), "{text}");
     let text = run("autocorrelate --sensors 3 --instants 70");
     assert!(text.contains("bin-groups") && text.contains("tensor-cores"), "{text}");
     let text = run("reorder --inputs 7,8 --times 33");

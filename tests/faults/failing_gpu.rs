@@ -7,7 +7,8 @@ use std::sync::Arc;
 use corrust::{
     Autocorrelator, Beamformer, Channeliser, Correlator, Device, Encoding, Layout, Result,
     device::{Buffer, DeviceSlice, DeviceSliceMut, Gpu, Stream},
-    samples::{Element, RawSamples, Samples},
+    kurtosis::{Judge, Kurtosis, Stage},
+    samples::{Element, RawSamples, Samples, Shape},
 };
 use lazy_gpu::LazyGpu;
 use num_complex::Complex;
@@ -124,6 +125,40 @@ fn autocorrelators() {
         place.after(plan.accumulate(&counts[..]))?;
         plan.snapshot()
     });
+}
+
+#[test]
+fn stages_of_the_kurtosis() {
+    const BLOCK_TIMES: usize = 32;
+    let encoding = Encoding::Ci8;
+    for layout in [Layout::Tcn, Layout::Cnt] {
+        let shape = Shape { inputs: 1, channels: 1, encoding, layout };
+        // Noise, and a carrier for some blocks.
+        let times = LENT / shape.bytes_per_time() / BLOCK_TIMES * BLOCK_TIMES + BLOCK_TIMES;
+        let mut bytes = noise(shape.bytes(times));
+        bytes[..shape.bytes(3 * BLOCK_TIMES)].fill(60);
+        every_call_fails("flag", |place| {
+            let samples = Samples::new(&bytes[..], 1, 1, encoding, layout)?;
+            let judge = Judge::new(encoding, 0.001)?;
+            let PlanDevice::Gpu(gpu) = &place else {
+                let plan = Kurtosis::builder().encoding(encoding).block_times(BLOCK_TIMES);
+                let twice = bytes.repeat(2);
+                let twice = Samples::new(&twice[..], 1, 1, encoding, layout)?;
+                let sums = plan.device(Device::Cpu).build()?.sums(twice)?;
+                let flagged = judge.flagged(&sums);
+                assert!(!flagged.is_empty(), "a carrier");
+                return Ok((sums, flagged));
+            };
+            let shared: Arc<dyn Gpu> = gpu.clone();
+            let mut stage = Stage::new(&shared, shape, judge, BLOCK_TIMES, 2 * times)?;
+            stage.begin()?;
+            place.after(stage.put(&samples))?;
+            place.after(stage.put(&samples))?;
+            stage.close();
+            let (sums, flagged) = stage.judge()?;
+            Ok((sums.clone(), flagged))
+        });
+    }
 }
 
 /// Bytes in a GPU's memory, on a stream that is gone with them.

@@ -8,6 +8,7 @@ use std::{
 use corrust_host::{
     Correlator, Device, Encoding, Error, Layout, Result,
     correlate::{Builder, Kernel, Visibilities, baselines, useful_operations},
+    samples::{Missing, Samples},
 };
 use rayon::prelude::*;
 
@@ -60,6 +61,10 @@ impl Default for Options {
 
 /// Times by default.
 const TIMES: usize = 3072;
+
+/// Subjects whose samples are in part missing, and times of a block of them.
+const MASKED: &str = "masked";
+const BLOCK_TIMES: usize = 256;
 
 /// Products of two samples that a CPU is given at a time: all its kernels at all sizes are to take seconds.
 const CPU_PRODUCTS: usize = 1 << 26;
@@ -322,7 +327,12 @@ impl Correlation {
         let build = || self.builder(place, Layout::Tcn, named).build();
         let auto = self.builder(place, Layout::Tcn, Kernel::Auto).build()?.kernel();
         let expected = Rc::new(self.end_channels(place, &samples, Layout::Tcn)?);
-        let mut subjects = vec![self.subject(build()?, auto, "from tcn", source, &expected)];
+        let mut subjects =
+            vec![self.subject(build()?, auto, "from tcn", source.clone(), &expected)];
+        if place.gpu.is_some() && place.model.is_none() {
+            let without = self.ends_without(&samples, Layout::Tcn, &self.flagged())?;
+            subjects.push(self.subject(build()?, auto, MASKED, source, &Rc::new(without)));
+        }
         if let Some(gpu) = place.gpu.as_ref().filter(|_| place.model.is_none()) {
             let locked = SampleMemory::Locked(Rc::new(locked(gpu, &samples)?));
             for (what, source) in
@@ -389,6 +399,7 @@ impl Correlation {
                 sums,
                 channels: self.channels,
                 times: self.times,
+                missing: if what == MASKED { self.flagged() } else { Vec::new() },
                 expected: expected.clone(),
             }),
         }
@@ -405,6 +416,17 @@ impl Correlation {
         samples.par_iter().map(|&byte| narrow(byte >> 4) << 4 | narrow(byte & 15)).collect()
     }
 
+    /// Samples that are masked: of each block of times an input in 16, in all channels.
+    fn flagged(&self) -> Vec<Missing> {
+        let blocks = (0..self.times).step_by(BLOCK_TIMES).enumerate();
+        let of_block = |(number, first): (usize, usize)| {
+            let times = first..self.times.min(first + BLOCK_TIMES);
+            let inputs = (number % 16..self.inputs).step_by(16);
+            inputs.map(move |input| Missing::times(times.clone()).of_inputs(input..input + 1))
+        };
+        blocks.flat_map(of_block).collect()
+    }
+
     /// The first and the last channel's visibilities, by the CPU.
     fn end_channels(
         &self,
@@ -412,9 +434,19 @@ impl Correlation {
         samples: &[u8],
         layout: Layout,
     ) -> Result<Visibilities> {
-        if place.model.is_some() {
-            return Ok(Visibilities::Integer(Default::default()));
+        match place.model.is_some() {
+            true => Ok(Visibilities::Integer(Default::default())),
+            false => self.ends_without(samples, layout, &[]),
         }
+    }
+
+    /// The same without missing samples.
+    fn ends_without(
+        &self,
+        samples: &[u8],
+        layout: Layout,
+        missing: &[Missing],
+    ) -> Result<Visibilities> {
         let row = self.inputs * self.encoding.bytes();
         let last = self.channels - 1;
         let ends: Vec<u8> = match layout {
@@ -432,7 +464,8 @@ impl Correlation {
             .layout(layout)
             .device(Device::Cpu)
             .build()?;
-        plan.accumulate(&ends)?;
+        let ends = Samples::new(&ends[..], self.inputs, 2, self.encoding, layout)?;
+        plan.accumulate(ends.missing(missing))?;
         Ok(plan.dump()?.visibilities)
     }
 }

@@ -7,7 +7,7 @@ use corrust_host::{
     Correlator, Result,
     correlate::{Shape, Visibilities, baselines},
     device::{Buffer, DeviceSlice, Gpu, Stream},
-    samples::Samples,
+    samples::{Missing, Samples},
 };
 use ndarray::{Array2, Axis};
 use num_complex::Complex;
@@ -48,6 +48,7 @@ pub(super) struct Correlating {
     pub(super) sums: Sums,
     pub(super) channels: usize,
     pub(super) times: usize,
+    pub(super) missing: Vec<Missing>,
     /// Visibilities of the first and the last channel.
     pub(super) expected: Rc<Visibilities>,
 }
@@ -88,7 +89,7 @@ impl Correlating {
                 // SAFETY: the ring holds the samples as long as the plan.
                 let slice = unsafe { DeviceSlice::from_raw(ring.next(), bytes, Stream::default()) };
                 let samples = Samples::new(slice, shape.inputs, channels, encoding, layout)?;
-                self.plan.accumulate(samples)
+                self.plan.accumulate(samples.missing(&self.missing))
             }
             SampleMemory::Host(samples) => {
                 self.plan.accumulate(&samples[..])?;

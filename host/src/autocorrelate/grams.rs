@@ -504,8 +504,8 @@ impl Backend for Grams {
     }
 
     fn wait(&mut self) -> Result<()> {
-        self.feeder.wait()?;
-        self.correlator.wait()
+        let fed = self.feeder.wait();
+        fed.and(self.correlator.wait())
     }
 
     fn state_into(&mut self, state: &mut State) -> Result<()> {

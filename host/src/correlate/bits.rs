@@ -243,7 +243,8 @@ impl Backend for Bits {
     }
 
     fn wait(&mut self) -> Result<()> {
-        self.words.iter_mut().chain(&mut self.times).try_for_each(|backend| backend.wait())
+        let both = self.words.iter_mut().chain(&mut self.times);
+        both.fold(Ok(()), |found, backend| found.and(backend.wait()))
     }
 
     fn device_name(&self) -> &str {

@@ -152,15 +152,15 @@ impl Stage {
         self.closed = self.now;
     }
 
-    /// Waits until host memory is no longer read.
+    /// Waits until host memory is no longer read, by the work of either room.
     ///
     /// # Errors
-    /// The device's own.
+    /// The device's own, the first of both rooms.
     pub fn settle(&mut self) -> Result<()> {
-        match std::mem::take(&mut self.lent) {
-            true => self.rooms.iter().try_for_each(|room| self.gpu.wait(room.stream)),
-            false => Ok(()),
+        if !std::mem::take(&mut self.lent) {
+            return Ok(());
         }
+        self.rooms.iter().fold(Ok(()), |found, room| found.and(self.gpu.wait(room.stream)))
     }
 
     /// Rows of `times` times from the next on, `from_pitch` bytes apart where they come from, `from` on.
@@ -199,9 +199,10 @@ impl Stage {
     /// # Errors
     /// [`Error::Invalid`] for samples of another shape, or more than there is [room](Self::left) for; the device's own.
     pub fn put(&mut self, samples: &Samples<'_>) -> Result<()> {
-        // SAFETY: nothing is read after the wait.
-        unsafe { self.put_ahead(samples)? };
-        self.settle()
+        // SAFETY: nothing is read after the wait, which an error does not leave out.
+        let put = unsafe { self.put_ahead(samples) };
+        let settled = self.settle();
+        put.and(settled)
     }
 
     /// [`put`](Self::put) that does not wait.

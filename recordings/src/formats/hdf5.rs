@@ -13,7 +13,7 @@ use std::{
     sync::Once,
 };
 
-use rust_hdf5::{H5Dataset, H5Type, Hdf5Error, StorageLayout};
+use rust_hdf5::{H5Dataset, H5File, H5Type, Hdf5Error, StorageLayout};
 
 use corrust_host::{Error, Result, device};
 
@@ -81,6 +81,18 @@ pub(crate) fn guarded<T>(
 fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or(panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given")
+}
+
+/// The dataset of a path in the file; [`None`] where there is none.
+///
+/// # Errors
+/// As for [`guarded`], when there is one that cannot be opened.
+pub(crate) fn dataset(path: &Path, file: &H5File, name: &str) -> Result<Option<H5Dataset>> {
+    let same = |known: &String| known.trim_matches('/') == name.trim_matches('/');
+    guarded(path, "read", || match file.dataset(name) {
+        Err(_) if !file.dataset_names().iter().any(same) => Ok(None),
+        found => found.map(Some),
+    })
 }
 
 /// The shape of the dataset `name`, whose values are in the file: no more of them, and no more in a chunk, than
@@ -169,5 +181,24 @@ mod tests {
         let said = ended.unwrap_err().to_string();
         assert_eq!(said, "x.h5: cannot read: damaged HDF5 (index 7 out of range)");
         assert!(!CAUGHT.get(), "later panics are printed");
+    }
+
+    #[test]
+    fn a_dataset_that_is_not_there_is_told_from_one_that_cannot_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.h5");
+        let file = H5File::create(&path).unwrap();
+        let group = file.create_group("Header").unwrap();
+        let data = group.new_dataset::<i64>().shape([2]).create("numbers").unwrap();
+        data.write_raw(&[3_i64, 4]).unwrap();
+        drop((data, group));
+        file.close().unwrap();
+        let file = H5File::open(&path).unwrap();
+        for name in ["Header/numbers", "/Header/numbers"] {
+            let found = dataset(&path, &file, name).unwrap().expect("a dataset");
+            assert_eq!(column::<i64>(&path, name, &found).unwrap(), [3, 4]);
+        }
+        assert!(dataset(&path, &file, "Header/names").unwrap().is_none());
+        assert!(dataset(&path, &file, "numbers").unwrap().is_none());
     }
 }

@@ -17,7 +17,7 @@ use tiff::{
 
 use super::MOST_PIXELS;
 #[cfg(feature = "hdf5")]
-use crate::formats::hdf5::{guarded, stored};
+use crate::formats::hdf5::{self, guarded, stored};
 use crate::formats::{
     input::begins,
     npy::{
@@ -89,22 +89,9 @@ impl Stack {
             }
             #[cfg(feature = "hdf5")]
             {
-                let (found, names) = guarded(path, "read the dataset of frames", || {
-                    let file = H5File::open(path)?;
-                    let name = dataset.trim_matches('/');
+                let file = guarded(path, "read", || H5File::open(path))?;
+                let Some(data) = hdf5::dataset(path, &file, dataset)? else {
                     let names = file.dataset_names();
-                    let is_there = names.iter().any(|known| known.trim_matches('/') == name);
-                    let found = match (file.dataset(dataset), is_there) {
-                        (Err(_), false) => None,
-                        (data, _) => {
-                            let data = data?;
-                            let kind = data.datatype()?;
-                            Some((data, kind))
-                        }
-                    };
-                    Ok((found, names))
-                })?;
-                let Some((data, kind)) = found else {
                     let shown = names.iter().take(SHOWN).map(|name| format!("{name:?}"));
                     let reason = format!(
                         "no dataset {dataset:?}: expected the name of one{}{}",
@@ -113,6 +100,7 @@ impl Stack {
                     );
                     return Err(Error::setting("dataset", Some(path), reason));
                 };
+                let kind = guarded(path, "read the dataset of frames", || data.datatype())?;
                 let width = match kind {
                     DatatypeMessage::FixedPoint { size: 1, signed: false, .. } => Width::Eight,
                     DatatypeMessage::FixedPoint { size: 2, signed: false, .. } => Width::Sixteen,

@@ -11,7 +11,7 @@ use num_complex::Complex;
 use rust_hdf5::{H5Dataset, H5File, H5Type};
 
 use super::number::Number;
-use crate::formats::hdf5::{column, guarded, stored};
+use crate::formats::hdf5::{self, column, guarded, stored};
 
 /// A UVH5 file whose rows are dumps of all baselines, one dump after the other, as [`super::Writer`] writes
 /// them.
@@ -74,7 +74,7 @@ impl Reader {
         }
         // Files of others may lack them.
         let mut names = BTreeMap::new();
-        if let Ok(named) = dataset("Header/antenna_names") {
+        if let Some(named) = hdf5::dataset(path, &file, "Header/antenna_names")? {
             let numbers: Vec<i64> = read_column(path, dataset, "antenna_numbers")?;
             if stored(path, "Header/antenna_names", &named)? != [numbers.len()] {
                 return refuse(format!(

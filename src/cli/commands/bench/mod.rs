@@ -156,9 +156,10 @@ enum System {
     /// `adding`: the same, added to the sums of the runs before, as all but an integration's first.
     /// `integration`: the same till 98,304 times are summed, and the sums dumped to device memory.
     /// `gaussian`: on noise as telescopes have it, which takes less power. `from tcn`: from samples
-    /// in the order of packets in device memory, corner turn included. `from host`: from tcn samples
-    /// in host memory to sums in device memory, copies included. `page-locked`: the same from page-locked
-    /// memory. Useful operations are 8 N(N+1)/2 C T.
+    /// in the order of packets in device memory, corner turn included. `masked`: the same, where a sixteenth
+    /// is flagged, inputs for blocks of 256 times. `from host`: from tcn samples in host memory to sums in
+    /// device memory, copies included. `page-locked`: the same from page-locked memory. Useful operations
+    /// are 8 N(N+1)/2 C T.
     Correlate {
         /// Numbers of inputs
         #[arg(long, value_delimiter = ',')]
@@ -193,9 +194,12 @@ enum System {
         /// Encodings of weights: ci8, ci4; those of cf16 voltages are cf16
         #[arg(long, value_delimiter = ',')]
         weights: Option<Vec<Encoding>>,
-        /// Encodings of voltages: ci4, ci8, cf16; beams are ci4
+        /// Encodings of voltages: ci4, ci8, cf16
         #[arg(long, value_delimiter = ',')]
         voltages: Option<Vec<Encoding>>,
+        /// Encoding of the beams: ci4 or ci8
+        #[arg(long, default_value_t = Encoding::Ci4)]
+        output_encoding: Encoding,
         /// Kernels; by default all that the device runs
         #[arg(long, value_delimiter = ',')]
         kernel: Vec<beamform::Kernel>,
@@ -248,6 +252,29 @@ enum System {
         /// Kernels; by default all that the device runs
         #[arg(long, value_delimiter = ',')]
         kernel: Vec<corrust::channelise::Kernel>,
+    },
+    /// Time the filter bank of subchannels: 4 taps, samples and subchannels in device memory
+    ///
+    /// Useful operations are 16 + 5 log2 U a sample.
+    Upchannelise {
+        /// Numbers of inputs
+        #[arg(long, value_delimiter = ',')]
+        inputs: Option<Vec<usize>>,
+        /// Channels
+        #[arg(long)]
+        channels: Option<usize>,
+        /// Subchannels of a channel
+        #[arg(long, value_delimiter = ',')]
+        factors: Option<Vec<usize>>,
+        /// Times; by default 32768 on a GPU, 256 on a CPU
+        #[arg(long)]
+        times: Option<usize>,
+        /// Encodings of samples, and of their subchannels
+        #[arg(long, value_delimiter = ',')]
+        encoding: Option<Vec<Encoding>>,
+        /// Kernels; by default all that the device runs
+        #[arg(long, value_delimiter = ',')]
+        kernel: Vec<corrust::upchannelise::Kernel>,
     },
     /// Time the corner turns, unpacking, delays, sums of the spectral kurtosis and the quantiser on a GPU
     Reorder {
@@ -406,6 +433,12 @@ impl Args {
                 ("--taps", taps.clone().unwrap_or_default()),
                 ("--samples", samples.iter().copied().collect()),
             ],
+            Some(System::Upchannelise { inputs, channels, factors, times, .. }) => vec![
+                ("--inputs", inputs.clone().unwrap_or_default()),
+                ("--channels", channels.iter().copied().collect()),
+                ("--factors", factors.clone().unwrap_or_default()),
+                ("--times", times.iter().copied().collect()),
+            ],
             Some(System::Reorder { inputs, times, .. }) => vec![
                 ("--inputs", inputs.clone().unwrap_or_default()),
                 ("--times", times.iter().copied().collect()),
@@ -423,9 +456,16 @@ impl Args {
             if largest > most {
                 return Err(Error::invalid(format!("{name} {largest}: expected at most {most}")));
             }
-            if !["--samples", "--groups", "--lags"].contains(name) {
+            if !["--samples", "--groups", "--lags", "--factors"].contains(name) {
                 samples = samples.saturating_mul(largest);
             }
+        }
+        if let Some(System::Beamform { output_encoding, .. }) = &self.system
+            && !matches!(output_encoding, Encoding::Ci4 | Encoding::Ci8)
+        {
+            return Err(Error::invalid(format!(
+                "--output-encoding {output_encoding}: expected ci4 or ci8"
+            )));
         }
         match samples <= MOST_SAMPLES {
             true => Ok(()),
@@ -621,7 +661,16 @@ fn cases(system: Option<&System>, place: &BenchDevice, alone: bool) -> Result<Ve
             mention_misfits(&options)?;
             bench::correlate::cases(&options, place)
         }
-        Some(System::Beamform { dishes, beams, times, weights, voltages, kernel, .. }) => {
+        Some(System::Beamform {
+            dishes,
+            beams,
+            times,
+            weights,
+            voltages,
+            output_encoding,
+            kernel,
+            ..
+        }) => {
             let sizes = beamform_sizes(dishes.as_deref(), beams.as_deref());
             let usual = bench::beamform::Options::default();
             let options = bench::beamform::Options {
@@ -629,6 +678,7 @@ fn cases(system: Option<&System>, place: &BenchDevice, alone: bool) -> Result<Ve
                 times: *times,
                 weights: weights.clone().unwrap_or(usual.weights),
                 voltages: voltages.clone().unwrap_or(usual.voltages),
+                output: *output_encoding,
                 kernels: kernel.clone(),
             };
             let cases = bench::beamform::cases(&options, place);
@@ -659,6 +709,18 @@ fn cases(system: Option<&System>, place: &BenchDevice, alone: bool) -> Result<Ve
                 kernels: kernel.clone(),
             };
             bench::channelise::cases(&options, place)
+        }
+        Some(System::Upchannelise { inputs, channels, factors, times, encoding, kernel }) => {
+            let usual = bench::upchannelise::Options::default();
+            let options = bench::upchannelise::Options {
+                inputs: inputs.clone().unwrap_or(usual.inputs),
+                channels: channels.unwrap_or(usual.channels),
+                factors: factors.clone().unwrap_or(usual.factors),
+                times: *times,
+                encodings: encoding.clone().unwrap_or(usual.encodings),
+                kernels: kernel.clone(),
+            };
+            bench::upchannelise::cases(&options, place)
         }
         Some(System::Reorder { inputs, times, encoding }) => {
             let usual = bench::reorder::Options::default();
