@@ -50,7 +50,7 @@ impl Counts {
     pub fn of(report: &Report, threads: u32, shared_bytes: u32, min_blocks: u32) -> Self {
         let lines = report.sites.iter().map(|site| Line {
             line: site.line,
-            opcode: site.opcode.clone(),
+            opcode: site.opcode.to_string(),
             class: Some(site.class),
             from_registers: site.opcode.starts_with("wgmma.mma")
                 && site.text.matches('{').count() > 1,

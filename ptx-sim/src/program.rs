@@ -1,5 +1,7 @@
 //! The decoded form of an entry: a flat list of instructions with register slots, which the machine runs.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use crate::lanes::{AluFn, Reg, Slots};
@@ -141,9 +143,9 @@ pub struct SourceLine {
     pub line: u32,
     /// File and line of the source that the PTX was made of, as `.loc` tells.
     pub origin: Option<String>,
-    pub text: String,
+    pub text: Arc<str>,
     /// Opcode with its modifiers.
-    pub opcode: String,
+    pub opcode: Arc<str>,
     pub class: Class,
     /// Multiply-adds times two that one execution by a warp performs on tensor cores.
     pub tensor_operations: u64,

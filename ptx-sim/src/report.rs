@@ -1,9 +1,11 @@
 //! Counts of what a launch did.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::error::brief;
 use crate::program::{Class, SourceLine};
@@ -54,13 +56,29 @@ pub struct Site {
     /// Line in the PTX text, from 1.
     pub line: u32,
     /// The statement as written.
-    pub text: String,
+    #[serde(serialize_with = "text")]
+    pub text: Arc<str>,
     /// Opcode with its modifiers.
-    pub opcode: String,
+    #[serde(serialize_with = "text")]
+    pub opcode: Arc<str>,
     /// Its class.
     pub class: Class,
     /// Its counts.
     pub counts: Counts,
+}
+
+fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
+}
+
+impl Site {
+    /// Order by line, then by text, as one line may have several statements.
+    fn place(&self, other: &Self) -> Ordering {
+        self.line.cmp(&other.line).then_with(|| match Arc::ptr_eq(&self.text, &other.text) {
+            true => Ordering::Equal,
+            false => self.text.cmp(&other.text),
+        })
+    }
 }
 
 /// Stores of the same value to the same bytes of global memory by threads that nothing orders: harmless, but named.
@@ -85,7 +103,7 @@ pub struct Report {
     pub blocks: u64,
     /// Multiply-adds times two performed on tensor cores.
     pub tensor_operations: u64,
-    /// Every statement that was reached, by line.
+    /// Every statement that was reached, by line and text.
     pub sites: Vec<Site>,
     /// Unordered stores of the same value to global memory.
     pub same_value: Vec<SameValue>,
@@ -112,7 +130,7 @@ impl Report {
                 counts: *c,
             })
             .collect();
-        sites.sort_by_key(|s| s.line);
+        sites.sort_by(Site::place);
         let tensor_operations =
             sources.iter().zip(counts).map(|(s, c)| s.tensor_operations * c.warps).sum();
         Self {
@@ -144,16 +162,19 @@ impl Report {
                 None => self.same_value.push(*note),
             }
         }
-        let mut at: BTreeMap<(u32, String), Site> = std::mem::take(&mut self.sites)
-            .into_iter()
-            .map(|s| ((s.line, s.text.clone()), s))
-            .collect();
-        for site in &other.sites {
-            at.entry((site.line, site.text.clone()))
-                .and_modify(|s| s.counts.add(&site.counts))
-                .or_insert_with(|| site.clone());
+        let mut theirs = other.sites.iter().peekable();
+        let mut sites = Vec::with_capacity(self.sites.len().max(other.sites.len()));
+        for mut site in self.sites.drain(..) {
+            while let Some(earlier) = theirs.next_if(|their| their.place(&site).is_lt()) {
+                sites.push(earlier.clone());
+            }
+            if let Some(same) = theirs.next_if(|their| their.place(&site).is_eq()) {
+                site.counts.add(&same.counts);
+            }
+            sites.push(site);
         }
-        self.sites = at.into_values().collect();
+        sites.extend(theirs.cloned());
+        self.sites = sites;
     }
 
     /// Sum of the counts of all statements.
@@ -177,7 +198,7 @@ impl Report {
     pub fn opcodes(&self) -> BTreeMap<&str, Counts> {
         let mut map = BTreeMap::<_, Counts>::new();
         for site in &self.sites {
-            map.entry(site.opcode.as_str()).or_default().add(&site.counts);
+            map.entry(&*site.opcode).or_default().add(&site.counts);
         }
         map
     }

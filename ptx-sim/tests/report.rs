@@ -61,7 +61,7 @@ fn padding_takes_the_bank_conflicts_out_of_a_transpose() {
         assert_eq!(loads.wavefronts, 32 * factor, "pitch {pitch}");
         let stores = report.class(Class::SharedStore);
         assert_eq!((stores.wavefronts, stores.ideal_wavefronts), (32, 32));
-        let conflicts: Vec<&str> = report.bank_conflicts().map(|s| s.opcode.as_str()).collect();
+        let conflicts: Vec<&str> = report.bank_conflicts().map(|s| &*s.opcode).collect();
         assert_eq!(conflicts, if factor > 1 { vec!["ld.shared.u32"] } else { vec![] });
         assert_eq!(report.total().sectors, 2 * 32 * 4);
         assert_eq!(report.uncoalesced().count(), 0);
@@ -128,7 +128,7 @@ AGAIN:
     assert_eq!(report.total().divergent, 31);
     let store = report.class(Class::GlobalStore);
     assert_eq!((store.warps, store.lanes, store.sectors), (1, 32, 4));
-    let add = report.sum(|s| s.text == "add.u32 %r2, %r2, 1");
+    let add = report.sum(|s| &*s.text == "add.u32 %r2, %r2, 1");
     assert_eq!((add.warps, add.lanes), (32, 32 * 33 / 2));
 }
 

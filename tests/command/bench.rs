@@ -264,7 +264,8 @@ fn every_limit_and_every_system_is_checked_on_sim() {
     assert!(text.contains("masked"), "{text}");
     let text = run("beamform --dishes 64 --beams 5 --times 130");
     assert!(text.contains("from host") && text.contains("mma"), "{text}");
-    let text = run("beamform --dishes 33 --beams 3 --times 66 --voltages ci8 --output-encoding ci8");
+    let text =
+        run("beamform --dishes 33 --beams 3 --times 66 --voltages ci8 --output-encoding ci8");
     assert!(text.contains("ci8 by ci8 to ci8") && text.contains("mma"), "{text}");
     let text = run("upchannelise --inputs 33 --channels 2 --times 100 --factors 8,32");
     assert!(text.contains("registers") && text.contains("any"), "{text}");

@@ -224,8 +224,8 @@ impl<'a> Lower<'a> {
             self.program.sources.push(SourceLine {
                 line: inst.line,
                 origin: self.origin(inst),
-                text: inst.text.clone(),
-                opcode,
+                text: inst.text.as_str().into(),
+                opcode: opcode.into(),
                 class: program::Class::Other,
                 tensor_operations: 0,
             });

@@ -136,7 +136,7 @@ impl<'a> Team<'a> {
             lane: stop.lane,
             line: source.line,
             origin: source.origin.clone(),
-            instruction: source.text.clone(),
+            instruction: source.text.to_string(),
             message: stop.message.clone(),
         }))
     }
