@@ -139,14 +139,14 @@ impl Team<'_> {
 
     pub fn count_global(&mut self, at: &Addresses, mask: Mask, bytes: u32) {
         let transfers = measure::sectors(at, mask, bytes);
-        let counts = &mut self.counts[self.source as usize];
+        let counts = self.tally.here();
         counts.sectors += transfers.done;
         counts.ideal_sectors += transfers.ideal;
     }
 
     pub fn count_shared(&mut self, at: &Addresses, mask: Mask, bytes: u32) {
         let transfers = measure::wavefronts(at, mask, bytes);
-        let counts = &mut self.counts[self.source as usize];
+        let counts = self.tally.here();
         counts.wavefronts += transfers.done;
         counts.ideal_wavefronts += transfers.ideal;
     }
