@@ -31,7 +31,7 @@ use corrust_host::{
 
 use super::{
     input::Input,
-    number::{real, sexagesimal, whole},
+    number::{direction, real, sexagesimal, whole},
     options::{MOST_INPUTS, Options, Pace, cut_short, leave_out, named_facts},
     recording::{Block, Recording, read_past},
 };
@@ -297,10 +297,7 @@ impl Header {
             band: band.filter(|[_, width]| width.is_normal()),
             telescope: owned("TELESCOPE"),
             source: owned("SOURCE"),
-            direction: angle("RA")
-                .zip(angle("DEC"))
-                .map(|(hours, degrees)| [15.0 * hours, degrees])
-                .filter(|[ra, dec]| (0.0..=360.0).contains(ra) && dec.abs() <= 90.0),
+            direction: direction(angle("RA").map(|hours| 15.0 * hours), angle("DEC")),
         })
     }
 
