@@ -1,10 +1,13 @@
 //! Asynchronous copies and the barriers that complete them.
 
-use super::builder::{Lower, Lowered};
+use super::builder::{Lower, Lowered, count, mismatch};
 use super::words::Words;
 use crate::lanes::{Reg, Slots, alu};
 use crate::program::{Bulk, Class, CpAsync, Mbarrier, MbarrierOp, Op, Rmw, WaitBy};
 use crate::syntax::ast::{Operand, Space, Type};
+
+/// Dimensions of a tensor.
+const DIMENSIONS: [(&str, usize); 5] = [("1d", 1), ("2d", 2), ("3d", 3), ("4d", 4), ("5d", 5)];
 
 /// Operation and type of `cp.reduce.async.bulk`.
 fn reduction(words: &mut Words, tensor: bool, to_shared: bool) -> Lowered<(Rmw, Type)> {
@@ -17,10 +20,6 @@ fn reduction(words: &mut Words, tensor: bool, to_shared: bool) -> Lowered<(Rmw, 
         return Err(format!("a reduction of {ty:?} is not modelled"));
     }
     Ok((op.ok_or("no operation")?, ty))
-}
-
-fn mismatch<T>() -> Lowered<T> {
-    Err("operands do not fit".into())
 }
 
 impl Lower<'_> {
@@ -62,8 +61,7 @@ impl Lower<'_> {
             return Ok(());
         }
         if words.take("wait_group") {
-            let [Operand::Int(pending)] = operands else { return Err("expected a count".into()) };
-            self.emit(Op::CpAsyncWait { pending: *pending as u32 });
+            self.emit(Op::CpAsyncWait { pending: count(operands)? });
             return Ok(());
         }
         if words.take("mbarrier::arrive") || (words.take("mbarrier") && words.take("arrive")) {
@@ -86,7 +84,7 @@ impl Lower<'_> {
         let hint = words.take("L2::cache_hint");
         words.ordering();
         let [destination, source, Operand::Int(bytes), rest @ ..] = operands else {
-            return Err("operands do not fit".into());
+            return mismatch();
         };
         let bytes = *bytes as u32;
         if !matches!((bytes, all_levels), (4 | 8 | 16, true) | (16, false)) {
@@ -102,7 +100,7 @@ impl Lower<'_> {
                 reg if reg.class == crate::lanes::Class::Narrow => (Some(reg.slot), None),
                 _ => return Err("the source size is a 32-bit value".into()),
             },
-            _ => return Err("operands do not fit".into()),
+            _ => return mismatch(),
         };
         self.shared_access(Space::Shared, bytes);
         self.smallest_global = self.smallest_global.min(bytes);
@@ -123,8 +121,7 @@ impl Lower<'_> {
         }
         if words.take("wait_group") {
             words.take("read");
-            let [Operand::Int(pending)] = operands else { return Err("expected a count".into()) };
-            self.emit(Op::BulkWait { pending: *pending as u32 });
+            self.emit(Op::BulkWait { pending: count(operands)? });
             return Ok(());
         }
         if words.take("prefetch") {
@@ -132,9 +129,8 @@ impl Lower<'_> {
         }
         let multicast = words.take("multicast::cluster");
         let tensor = words.take("tensor");
-        let of_tensor = [("1d", 1), ("2d", 2), ("3d", 3), ("4d", 4), ("5d", 5)];
-        let dimensions = tensor.then(|| words.look_up(&of_tensor).ok_or("expected .1d to .5d"));
-        let dimensions: Option<usize> = dimensions.transpose()?;
+        let dimensions = tensor.then(|| words.look_up(&DIMENSIONS).ok_or("expected .1d to .5d"));
+        let dimensions = dimensions.transpose()?;
         words.take("tile");
         let (to, from) = (words.space(), words.space());
         let to_shared = match (to, from) {

@@ -1,6 +1,6 @@
 //! Loads, stores, atomics, fences.
 
-use super::builder::{Lower, Lowered};
+use super::builder::{Lower, Lowered, mismatch};
 use super::words::Words;
 use crate::program::{Atomic, Class, Load, Op, Ordering, Rmw, Scope, Store};
 use crate::syntax::ast::{Operand, Space, Type};
@@ -189,7 +189,7 @@ impl Lower<'_> {
         let (address, a, b) = match (rest, op) {
             ([address, a, b], Rmw::CompareSwap) => (address, a, Some(b)),
             ([address, a], op) if op != Rmw::CompareSwap => (address, a, None),
-            _ => return Err("operands do not fit".into()),
+            _ => return mismatch(),
         };
         let address = self.address(address, space)?;
         let a = self.source_reg(a, ty)?;

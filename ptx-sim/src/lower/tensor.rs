@@ -1,6 +1,6 @@
 //! Matrix instructions: `mma.sync`, `wgmma`, `ldmatrix`, `stmatrix`.
 
-use super::builder::{Lower, Lowered};
+use super::builder::{Lower, Lowered, count, mismatch};
 use super::words::Words;
 use crate::program::{BitOp, Class, Element, Matrix, Mma, MmaKind, Op, Wgmma, WgmmaA};
 use crate::syntax::ast::{Operand, Space, Type};
@@ -217,8 +217,7 @@ impl Lower<'_> {
         }
         if words.take("wait_group") {
             self.aligned(words)?;
-            let [Operand::Int(pending)] = operands else { return Err("expected a count".into()) };
-            self.emit(Op::WgmmaWait { pending: *pending as u32 });
+            self.emit(Op::WgmmaWait { pending: count(operands)? });
             return Ok(());
         }
         if !words.take("mma_async") {
@@ -227,7 +226,7 @@ impl Lower<'_> {
         self.aligned(words)?;
         let kind = Self::wgmma_kind(words)?;
         let [d, fa, fb, rest @ ..] = operands else {
-            return Err("operands do not fit".into());
+            return mismatch();
         };
         let [scale_d, rest @ ..] = rest else {
             return Err("scale-d is missing".into());
@@ -304,10 +303,10 @@ fn scales(kind: &MmaKind, operands: &[Operand], from_registers: bool) -> Lowered
     let (scale_a, scale_b, transposes) = match operands {
         [] if !is_float => (1, 1, &[] as &[Operand]),
         [sa, sb, transposes @ ..] if is_float => (literal(sa)?, literal(sb)?, transposes),
-        _ => return Err("operands do not fit".into()),
+        _ => return mismatch(),
     };
     if is_float && transposes.len() != if from_registers { 1 } else { 2 } {
-        return Err("operands do not fit".into());
+        return mismatch();
     }
     for transpose in transposes {
         if literal(transpose)? != 0 {

@@ -1,15 +1,11 @@
 //! Instructions of a whole warp or block: exchanges, votes, barriers.
 
-use super::builder::{Lower, Lowered};
+use super::builder::{Lower, Lowered, mismatch};
 use super::words::Words;
 use crate::program::{
     Barrier, BarrierMode, Class, Match, Op, Redux, Shuffle, ShuffleMode, Vote, VoteMode,
 };
 use crate::syntax::ast::{Operand, Type};
-
-fn mismatch<T>() -> Lowered<T> {
-    Err("operands do not fit".into())
-}
 
 impl Lower<'_> {
     pub(super) fn warp(
@@ -205,7 +201,7 @@ impl Lower<'_> {
             _ => {
                 words.pick(|w| matches!(w, "u32" | "pred").then_some(()));
                 let [d, rest @ .., p] = operands else {
-                    return Err("operands do not fit".into());
+                    return mismatch();
                 };
                 (Some(d), rest, Some(p))
             }
@@ -213,7 +209,7 @@ impl Lower<'_> {
         let (id, threads) = match rest {
             [id] => (id, None),
             [id, threads] => (id, Some(threads)),
-            _ => return Err("operands do not fit".into()),
+            _ => return mismatch(),
         };
         if mode == BarrierMode::Arrive && threads.is_none() {
             return Err("an arrive needs a thread count".into());

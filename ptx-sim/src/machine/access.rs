@@ -187,29 +187,7 @@ impl Team<'_> {
         match space {
             Space::Shared => {
                 self.count_shared(at, mask, total);
-                for lane in lanes(mask) {
-                    let actor = self.actor(warp, lane);
-                    let address = match self.place(lane, at[lane])? {
-                        SharedAddress::Here(address) => address,
-                        SharedAddress::There { rank, address } => {
-                            let size = (total, total);
-                            let from =
-                                self.reach(warp, lane, (rank, address), size, Remote::Read)?;
-                            let peer = &self.cluster.peers[rank].shared;
-                            for (e, values) in values[..count].iter_mut().enumerate() {
-                                values[lane] = peer.load(from + e as u32 * bytes, bytes);
-                            }
-                            continue;
-                        }
-                    };
-                    let address = self.shared.locate(lane, address, total, total)?;
-                    self.shared
-                        .read(&self.clocks, actor, address, total)
-                        .map_err(|c| self.refuse(actor, c))?;
-                    for (e, values) in values[..count].iter_mut().enumerate() {
-                        values[lane] = self.shared.load(address + e as u32 * bytes, bytes);
-                    }
-                }
+                self.load_shared(warp, at, mask, bytes, &mut values[..count])?;
             }
             Space::Global | Space::Const | Space::Generic => {
                 self.count_global(at, mask, total);
@@ -261,6 +239,40 @@ impl Team<'_> {
         Ok(())
     }
 
+    fn load_shared(
+        &mut self,
+        warp: &Warp,
+        at: &Addresses,
+        mask: Mask,
+        bytes: u32,
+        values: &mut [[u64; LANES]],
+    ) -> Step {
+        let total = bytes * values.len() as u32;
+        for lane in lanes(mask) {
+            let actor = self.actor(warp, lane);
+            let address = match self.place(lane, at[lane])? {
+                SharedAddress::Here(address) => address,
+                SharedAddress::There { rank, address } => {
+                    let size = (total, total);
+                    let from = self.reach(warp, lane, (rank, address), size, Remote::Read)?;
+                    let peer = &self.cluster.peers[rank].shared;
+                    for (e, values) in values.iter_mut().enumerate() {
+                        values[lane] = peer.load(from + e as u32 * bytes, bytes);
+                    }
+                    continue;
+                }
+            };
+            let address = self.shared.locate(lane, address, total, total)?;
+            self.shared
+                .read(&self.clocks, actor, address, total)
+                .map_err(|c| self.refuse(actor, c))?;
+            for (e, values) in values.iter_mut().enumerate() {
+                values[lane] = self.shared.load(address + e as u32 * bytes, bytes);
+            }
+        }
+        Ok(())
+    }
+
     pub fn store(&mut self, warp: &mut Warp, op: &Store, mask: Mask) -> Step {
         self.stores += 1;
         let at = Self::addresses(warp, &op.address);
@@ -275,64 +287,11 @@ impl Team<'_> {
             match space {
                 Space::Shared => {
                     self.count_shared(at, mask, total);
-                    for lane in lanes(mask) {
-                        let address = match self.place(lane, at[lane])? {
-                            SharedAddress::Here(address) => address,
-                            SharedAddress::There { rank, address } => {
-                                let size = (total, total);
-                                let to =
-                                    self.reach(warp, lane, (rank, address), size, Remote::Write)?;
-                                let peer = &mut self.cluster.peers[rank].shared;
-                                for (e, values) in values[..count].iter().enumerate() {
-                                    peer.store(to + e as u32 * bytes, bytes, values[lane]);
-                                }
-                                continue;
-                            }
-                        };
-                        let address = self.shared.locate(lane, address, total, total)?;
-                        // Eight bytes at a time: what runs over is overwritten by the next.
-                        let mut data = [0; 8 * MAX_VECTOR + 8];
-                        for (e, values) in values[..count].iter().enumerate() {
-                            data[e * bytes as usize..][..8]
-                                .copy_from_slice(&values[lane].to_le_bytes());
-                        }
-                        let actor = self.actor(warp, lane);
-                        self.shared
-                            .write(&self.clocks, actor, address, &data[..total as usize])
-                            .map_err(|c| self.refuse(actor, c))?;
-                        for (e, values) in values[..count].iter().enumerate() {
-                            self.shared.store(address + e as u32 * bytes, bytes, values[lane]);
-                        }
-                    }
+                    self.store_shared(warp, at, mask, bytes, &values[..count])?;
                 }
                 Space::Global | Space::Generic => {
                     self.count_global(at, mask, total);
-                    let env = self.env;
-                    let value =
-                        |lane: usize, e: usize| values[e][lane] & (u64::MAX >> (64 - 8 * bytes));
-                    let same = |lane: usize, twin: Option<usize>| match twin {
-                        Some(twin) => (0..count).all(|e| value(lane, e) == value(twin, e)),
-                        None => env.view.find(at[lane], u64::from(total)).is_some_and(|region| {
-                            (0..count).all(|e| {
-                                let to = at[lane] + e as u64 * u64::from(bytes);
-                                region.load(to, bytes) == value(lane, e)
-                            })
-                        }),
-                    };
-                    let mut last = None;
-                    for lane in lanes(mask) {
-                        last = Some(self.region(last, lane, at[lane], total, total)?);
-                    }
-                    self.global(warp, at, mask, total, op.order, Kind::Write(&same))?;
-                    let mut last = None;
-                    for lane in lanes(mask) {
-                        let region = self.region(last, lane, at[lane], total, total)?;
-                        for (e, values) in values[..count].iter().enumerate() {
-                            let to = at[lane] + e as u64 * u64::from(bytes);
-                            region.store(to, bytes, values[lane]);
-                        }
-                        last = Some(region);
-                    }
+                    self.store_global(warp, at, mask, op, &values[..count])?;
                 }
                 Space::Local => {
                     for lane in lanes(mask) {
@@ -353,6 +312,82 @@ impl Team<'_> {
             }
             Ok(())
         })
+    }
+
+    fn store_shared(
+        &mut self,
+        warp: &Warp,
+        at: &Addresses,
+        mask: Mask,
+        bytes: u32,
+        values: &[[u64; LANES]],
+    ) -> Step {
+        let total = bytes * values.len() as u32;
+        for lane in lanes(mask) {
+            let address = match self.place(lane, at[lane])? {
+                SharedAddress::Here(address) => address,
+                SharedAddress::There { rank, address } => {
+                    let size = (total, total);
+                    let to = self.reach(warp, lane, (rank, address), size, Remote::Write)?;
+                    let peer = &mut self.cluster.peers[rank].shared;
+                    for (e, values) in values.iter().enumerate() {
+                        peer.store(to + e as u32 * bytes, bytes, values[lane]);
+                    }
+                    continue;
+                }
+            };
+            let address = self.shared.locate(lane, address, total, total)?;
+            // Eight bytes at a time: what runs over is overwritten by the next.
+            let mut data = [0; 8 * MAX_VECTOR + 8];
+            for (e, values) in values.iter().enumerate() {
+                data[e * bytes as usize..][..8].copy_from_slice(&values[lane].to_le_bytes());
+            }
+            let actor = self.actor(warp, lane);
+            self.shared
+                .write(&self.clocks, actor, address, &data[..total as usize])
+                .map_err(|c| self.refuse(actor, c))?;
+            for (e, values) in values.iter().enumerate() {
+                self.shared.store(address + e as u32 * bytes, bytes, values[lane]);
+            }
+        }
+        Ok(())
+    }
+
+    fn store_global(
+        &mut self,
+        warp: &Warp,
+        at: &Addresses,
+        mask: Mask,
+        op: &Store,
+        values: &[[u64; LANES]],
+    ) -> Step {
+        let (bytes, total) = (op.bytes, op.bytes * values.len() as u32);
+        let env = self.env;
+        let value = |lane: usize, e: usize| values[e][lane] & (u64::MAX >> (64 - 8 * bytes));
+        let same = |lane: usize, twin: Option<usize>| match twin {
+            Some(twin) => (0..values.len()).all(|e| value(lane, e) == value(twin, e)),
+            None => env.view.find(at[lane], u64::from(total)).is_some_and(|region| {
+                (0..values.len()).all(|e| {
+                    let to = at[lane] + e as u64 * u64::from(bytes);
+                    region.load(to, bytes) == value(lane, e)
+                })
+            }),
+        };
+        let mut last = None;
+        for lane in lanes(mask) {
+            last = Some(self.region(last, lane, at[lane], total, total)?);
+        }
+        self.global(warp, at, mask, total, op.order, Kind::Write(&same))?;
+        let mut last = None;
+        for lane in lanes(mask) {
+            let region = self.region(last, lane, at[lane], total, total)?;
+            for (e, values) in values.iter().enumerate() {
+                let to = at[lane] + e as u64 * u64::from(bytes);
+                region.store(to, bytes, values[lane]);
+            }
+            last = Some(region);
+        }
+        Ok(())
     }
 
     pub fn atomic(&mut self, warp: &mut Warp, op: &Atomic, mask: Mask) -> Step {

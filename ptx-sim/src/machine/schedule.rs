@@ -226,17 +226,9 @@ impl Team<'_> {
             }
             let pc = warp.pc;
             let inst = &program.insts[pc as usize];
-            let mask = match inst.guard {
-                None => warp.mask,
-                Some(guard) => {
-                    let p = warp.registers.predicates[guard.slot as usize];
-                    warp.mask & if guard.negated { !p } else { p }
-                }
-            };
+            let mask = warp.guarded(inst.guard);
             if inst.counted {
-                let counts = &mut self.tally.counts[inst.source as usize];
-                counts.warps += 1;
-                counts.lanes += u64::from(mask.count_ones());
+                self.tally.count(inst.source, mask);
             }
             if inst.touches != NOWHERE {
                 self.touch(warp, inst, mask).map_err(|stop| self.fault(warp, pc, &stop))?;
@@ -279,25 +271,19 @@ impl Team<'_> {
                     let flow = self
                         .execute(warp, inst, mask)
                         .map_err(|stop| self.fault(warp, pc, &stop))?;
+                    if let Flow::WaitHere(_) = flow {
+                        // It will be counted again when it is run again.
+                        if inst.counted {
+                            self.tally.take_back(inst.source, mask);
+                        }
+                    } else {
+                        warp.pc += 1;
+                    }
                     match flow {
-                        Flow::Next => warp.pc += 1,
-                        Flow::Yield => {
-                            warp.pc += 1;
-                            return Ok(());
-                        }
-                        Flow::WaitNext(state) => {
-                            warp.pc += 1;
+                        Flow::Next => {}
+                        Flow::Yield => return Ok(()),
+                        Flow::WaitNext(state) | Flow::WaitHere(state) => {
                             warp.state = state;
-                            return Ok(());
-                        }
-                        Flow::WaitHere(state) => {
-                            warp.state = state;
-                            // It will be counted again when it is run again.
-                            if inst.counted {
-                                let counts = &mut self.tally.counts[inst.source as usize];
-                                counts.warps -= 1;
-                                counts.lanes -= u64::from(mask.count_ones());
-                            }
                             return Ok(());
                         }
                     }

@@ -28,6 +28,21 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Counts a run of a statement by lanes of a warp.
+    #[inline]
+    pub fn count(&mut self, source: u32, mask: Mask) {
+        let counts = &mut self.counts[source as usize];
+        counts.warps += 1;
+        counts.lanes += u64::from(mask.count_ones());
+    }
+
+    /// Undoes [`Self::count`].
+    pub fn take_back(&mut self, source: u32, mask: Mask) {
+        let counts = &mut self.counts[source as usize];
+        counts.warps -= 1;
+        counts.lanes -= u64::from(mask.count_ones());
+    }
+
     /// Counts of the statement that runs.
     #[inline]
     pub fn here(&mut self) -> &mut Counts {

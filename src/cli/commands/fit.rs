@@ -1,6 +1,9 @@
 //! `corrust fit`.
 
-use std::{fmt::Write as _, path::PathBuf};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use clap::ValueEnum;
 use corrust::{

@@ -125,17 +125,20 @@ impl Load {
     }
 }
 
+/// The load that takes most GPUs.
+fn slowest<'a>(loads: &[&'a Load]) -> Option<&'a Load> {
+    loads.iter().copied().max_by(|a, b| a.gpus().total_cmp(&b.gpus()))
+}
+
 /// GPUs of all loads, and the load that binds: kernels run one after the other, and transfers go on meanwhile.
 fn binding(loads: &[Load]) -> (f64, &Load) {
     let (computed, moved): (Vec<&Load>, Vec<&Load>) =
         loads.iter().partition(|load| matches!(load.name, CORRELATION | BEAMS | F_ENGINE));
-    let most =
-        |loads: &[&'_ Load]| loads.iter().copied().max_by(|a, b| a.gpus().total_cmp(&b.gpus()));
     let computing: f64 = computed.iter().map(|load| load.gpus()).sum();
-    let slowest = most(&moved).expect("samples come from somewhere");
-    match slowest.gpus() > computing {
-        true => (slowest.gpus(), slowest),
-        false => (computing, most(&computed).expect("there is a correlation or a beam")),
+    let moving = slowest(&moved).expect("samples come from somewhere");
+    match moving.gpus() > computing {
+        true => (moving.gpus(), moving),
+        false => (computing, slowest(&computed).expect("there is a correlation or a beam")),
     }
 }
 

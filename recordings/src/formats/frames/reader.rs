@@ -198,8 +198,7 @@ impl<F: Framing> Frames<F> {
                 ),
             )
         };
-        let span = axis.frame_at(last).and_then(|last| u64::try_from(last).ok());
-        let span = span.map(|last| last + 1);
+        let span = axis.frame_at(last).and_then(|last| u64::try_from(last + 1).ok());
         let times = span.and_then(|span| span.checked_mul(geometry.samples));
         let (Some(span), Some(times)) = (span, times) else { return Err(far(span)) };
         let has_long_gaps = span - held.min(span) > held;

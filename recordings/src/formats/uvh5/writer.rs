@@ -153,6 +153,18 @@ fn products(array: &Array, inputs: usize, antennas: usize) -> Result<Products> {
     Ok(products)
 }
 
+/// Checks the bytes of a baseline, which are in one piece.
+fn check_row(path: &Path, channels: usize, polarisations: usize) -> Result<()> {
+    let row = channels.saturating_mul(polarisations).saturating_mul(16);
+    if row <= MOST_BYTES {
+        return Ok(());
+    }
+    let reason = format!(
+        "{row} bytes of a baseline: expected at most {MOST_BYTES}, as UVH5 has them in a piece"
+    );
+    Err(Error::file(path, reason))
+}
+
 impl Writer {
     /// Starts a file of the visibilities of a correlation of `shape`, which are not phased: `array` says what
     /// its inputs, channels and times are.
@@ -237,13 +249,7 @@ impl Writer {
         let site = Site::new(location, dut1).ok_or_else(|| {
             array.error(format_args!("\"location\" {location:?}: expected a place on Earth"))
         })?;
-        let row = shape.channels.saturating_mul(products.polarisations.len()).saturating_mul(16);
-        if row > MOST_BYTES {
-            let reason = format!(
-                "{row} bytes of a baseline: expected at most {MOST_BYTES}, as UVH5 has them in a piece"
-            );
-            return Err(Error::file(path, reason));
-        }
+        check_row(path, shape.channels, products.polarisations.len())?;
 
         let unfinished = Unfinished::create(path)?;
         let integer = shape.encoding.is_integer();

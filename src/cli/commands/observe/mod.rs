@@ -236,6 +236,33 @@ impl<'a> Plan<'a> {
         Ok([said, made].concat())
     }
 
+    /// Samples of a live stream that is to come.
+    fn expected_input<'b>(
+        &'b self,
+        expected: &Expected,
+        gpus: &'b [Arc<dyn Gpu>],
+        array: Option<&'b Array>,
+    ) -> ProductInput<'b> {
+        let input = &self.input;
+        ProductInput {
+            device: &input.device,
+            gpus,
+            shape: expected.shape,
+            recorded: expected.times.unwrap_or(u64::MAX),
+            interval: Some(expected.interval),
+            phased: false,
+            by_input: true,
+            raw: input.engine.is_some(),
+            live: true,
+            timing: Timing::default(),
+            array,
+            quantised: Vec::new(),
+            source: input.source(),
+            ticks: input.ticks(expected.shape.channels),
+            flagged: Rc::default(),
+        }
+    }
+
     /// What each product writes and computes, in words.
     fn loads(&self, place: &ProductInput<'_>) -> Result<Vec<String>> {
         self.each(|request| request.load(place))
