@@ -95,6 +95,9 @@ fn candidates(fit: &Fit, names: &[&'static str], points: &[Point]) -> Vec<Vec<f6
     names.iter().map(of).collect()
 }
 
+/// Factors at every point, of two parameters' values.
+type Factors = Vec<Vec<Vec<f64>>>;
+
 /// A grid of values of the model's parameters.
 struct Grid<'a> {
     candidates: &'a [Vec<f64>],
@@ -103,9 +106,9 @@ struct Grid<'a> {
     fraction: Option<usize>,
     kappa: Option<usize>,
     /// Factors of diffusion at every point, `[component][kappa][time]`.
-    terms: Vec<Vec<Vec<Vec<f64>>>>,
+    terms: Vec<Factors>,
     /// Share and time of dark states, and their factors at every point, `[triplet][time]`.
-    dark: Option<(usize, usize, Vec<Vec<Vec<f64>>>)>,
+    dark: Option<(usize, usize, Factors)>,
 }
 
 impl<'a> Grid<'a> {
