@@ -7,8 +7,7 @@ use std::{
 };
 
 use corrust::{
-    Devices, Error, Layout, Result, correlate::Shape, device::Gpu, format::array::Array,
-    run::block_times,
+    Devices, Error, Result, correlate::Shape, device::Gpu, format::array::Array, run::block_times,
 };
 use toml::{Spanned, Value};
 
@@ -207,7 +206,7 @@ impl InputOptions {
                 let (factor, encoding) = (filter.factor(), filter.voltages()?);
                 let channels = shape.channels * factor;
                 Ok(Some(Expected {
-                    shape: Shape { channels, encoding, layout: Layout::Tcn, ..shape },
+                    shape: Shape { channels, encoding, layout: corrust::Layout::Tcn, ..shape },
                     interval: interval * factor as f64,
                     times: times.map(|times| times / factor as u64),
                 }))

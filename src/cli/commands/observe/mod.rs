@@ -342,7 +342,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Completes the files of products, and of flags, of `times` times; those of faults are left away, and the first error comes last.
+/// Completes the files of flags and of products of `times` times, but for those with faults.
 fn finish(
     made: Vec<Made>,
     judged: Option<Judged>,
