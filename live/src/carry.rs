@@ -19,10 +19,11 @@ use corrust_host::{
 };
 
 use super::{
-    chunks::{Geometry, HeapTicket},
+    chunks::Geometry,
     heaps::Heap,
     memory::pieces,
     ring::{Ring, Slots},
+    window::HeapTicket,
 };
 
 /// Loads of a socket, each of which has a stream of its own: more are on their way where kernels of others keep them

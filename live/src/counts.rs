@@ -13,11 +13,13 @@ use std::{
 use corrust_host::{Error, Result, device, samples::CountShape};
 
 use super::{
-    chunks::{Destination, Stream, Ticket, Window, absent},
+    chunks::absent,
     intake::{Single, lock},
     memory::SharedMemory,
     spead::Fault,
+    stream::{Destination, Stream, Ticket},
     tally::Fate,
+    window::Window,
 };
 
 /// Bytes of the number before the counts of a packet.

@@ -12,8 +12,8 @@ use corrust_host::{
 };
 
 use super::{
-    chunks::Passed,
     counts::{CountChunk, Counts},
+    window::Passed,
 };
 
 /// Blocks that error bars are made of, at most: then each two become one.

@@ -4,10 +4,11 @@ use corrust_host::{Correlator, Result, kurtosis::Judgement, samples::Shape};
 use corrust_recordings::run::Folding;
 
 use super::{
-    chunks::{Chunk, Geometry, Passed},
+    chunks::{Chunk, Geometry},
     memory::DeviceMemory,
     steps::{Before, Steps},
     sums::{Done, LiveDump},
+    window::Passed,
 };
 
 /// Correlates chunks as they come: of samples of channels ([`Geometry`]), of raw voltages with an F-engine

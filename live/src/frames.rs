@@ -19,11 +19,12 @@ use corrust_recordings::{
 };
 
 use super::{
-    chunks::{Destination, Stream, Ticket, Window},
     intake::{Single, lock},
     memory::SharedMemory,
     spead::Fault,
+    stream::{Destination, Stream, Ticket},
     tally::Fate,
+    window::Window,
 };
 
 /// Bytes of the number of VTP, the VDIF Transport Protocol, which may stand before a frame.

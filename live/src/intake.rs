@@ -8,9 +8,10 @@ use std::{
 };
 
 use super::{
-    chunks::{Stream, Ticket, Window},
     ring::Slots,
     spead::Fault,
+    stream::{Stream, Ticket},
+    window::Window,
 };
 
 /// Locks a value that no thread leaves half changed.

@@ -75,14 +75,16 @@ pub mod spead;
 pub(crate) mod spectra;
 pub(crate) mod steps;
 pub(crate) mod stores;
+pub(crate) mod stream;
 pub(crate) mod sums;
 pub(crate) mod tally;
+pub(crate) mod window;
 pub(crate) mod words;
 pub(crate) mod xdp;
 
 pub use batch::{Socket, cut_packets};
 pub use beams::BeamSender;
-pub use chunks::{Chunk, Destination, Geometry, Passed, Sources, Stream, Window};
+pub use chunks::{Chunk, Geometry};
 pub use counts::{CountChunk, Counts};
 pub use curves::{Correlated, LiveCurves};
 pub use dumps::{Channels, Integrator};
@@ -95,8 +97,10 @@ pub use recording::{Readable, StreamRecording};
 pub use send::{Packets, Sender};
 pub use spectra::Spectra;
 pub use steps::{Before, Steps};
+pub use stream::{Destination, Sources, Stream};
 pub use sums::LiveDump;
 pub use tally::{Fate, SocketTally, Tally};
+pub use window::{Passed, Window};
 pub use words::Words;
 #[cfg(all(feature = "xdp", target_os = "linux"))]
 pub use xdp::Queue;

@@ -22,14 +22,16 @@ use socket2::{Domain, Protocol, Type};
 use super::{
     batch::{Batch, Socket, worked},
     carry::Carrier,
-    chunks::{Geometry, Sources, Stream, Window},
+    chunks::Geometry,
     counts::{self, Counts},
     frames::Frames,
     heaps::{Assembler, Heap, Received},
     intake::{Arrived, Intake, Singles, lock},
     ring::{Ring, Slots},
     spead::{Fault, Packet},
+    stream::{Sources, Stream},
     tally::{SocketTally, Tally},
+    window::Window,
 };
 
 /// Longest wait for a packet before a thread checks whether it is to end.

@@ -17,11 +17,13 @@ use corrust_recordings::{
 };
 
 use super::{
-    chunks::{Chunk, Geometry, Passed, Stream},
+    chunks::{Chunk, Geometry},
     files::Clock,
     frames::{Frames, RawChunk},
     receive::{Receiver, Watch},
+    stream::Stream,
     tally::Fate,
+    window::Passed,
 };
 
 /// Longest wait for a chunk before a signal to stop is checked.

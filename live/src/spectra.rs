@@ -8,11 +8,11 @@ use corrust_host::{
 };
 
 use super::{
-    chunks::Passed,
     dumps::Channels,
     frames::{Frames, RawChunk},
     steps::Steps,
     sums::Done,
+    window::Passed,
 };
 
 /// Makes spectra of frames. Spectrum `m` begins at sample `m x hop` after the sync time, whenever the service starts.

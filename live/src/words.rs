@@ -4,11 +4,11 @@ use corrust_host::{Encoding, Error, Result, samples::Shape};
 use corrust_recordings::formats::{Block, planes};
 
 use super::{
-    chunks::Passed,
     dumps::Channels,
     frames::{Frames, RawChunk},
     steps::Steps,
     sums::Done,
+    window::Passed,
 };
 
 /// Makes words of bits of frames of complex samples of 1 or 2 bits: a thread is an input, and its channels are

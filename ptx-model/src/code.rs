@@ -143,6 +143,19 @@ fn named(text: &str) -> String {
     name.to_owned()
 }
 
+/// Whether a branch, without a predicate in front, may not be taken: one that names a predicate among its operands, or by
+/// which lanes go different ways.
+fn may_fall_through(text: &str) -> bool {
+    let is_predicate = |operand: &str| {
+        let operand = operand.trim_start_matches(['!', 'U']);
+        operand.starts_with('P') && operand[1..].parse::<u8>().is_ok()
+    };
+    let is_branch = text.split([' ', '.']).next() == Some("BRA");
+    is_branch && text.split([' ', ',']).skip(1).any(is_predicate)
+        || text.starts_with("BRA.DIV")
+        || text.starts_with("BRA.CONV")
+}
+
 /// The kernels of a disassembly, by their names; registers, spills and shared memory are ptxas's to say.
 pub fn parse(text: &str) -> BTreeMap<String, Code> {
     let mut kernels = BTreeMap::new();
@@ -197,13 +210,6 @@ pub fn parse(text: &str) -> BTreeMap<String, Code> {
             let guard = text.strip_prefix('@').and_then(|rest| rest.split_once(' '));
             let (predicate, text) = guard.map_or((None, text), |(p, t)| (Some(p), t.trim()));
             let operation = named(text);
-            // A branch may name its predicate among its operands.
-            let second = base(&operation) == "BRA"
-                && text.split([' ', ',']).skip(1).any(|p| {
-                    let p = p.trim_start_matches(['!', 'U']);
-                    p.starts_with('P') && p[1..].parse::<u8>().is_ok()
-                });
-            let split = text.starts_with("BRA.DIV") || text.starts_with("BRA.CONV");
             let next = names.len() as u16;
             let index = *names.entry(operation).or_insert_with_key(|operation| {
                 code.operations.push(operation.clone());
@@ -220,7 +226,7 @@ pub fn parse(text: &str) -> BTreeMap<String, Code> {
                 writes: NONE,
                 reads: NONE,
                 waits: 0,
-                conditional: predicate.is_some_and(|p| p != "PT") || second || split,
+                conditional: predicate.is_some_and(|p| p != "PT") || may_fall_through(text),
                 target: None,
             });
         }

@@ -11,7 +11,7 @@ use ptx_sim::{Class, Report};
 use serde::Serialize;
 
 use crate::{
-    chip::Chip,
+    chip::{Chip, Energy},
     code::{self, Code, base},
     error::{Error, Result},
     flow,
@@ -340,163 +340,270 @@ pub(crate) fn resident_blocks(
     }
 }
 
-/// Predicts the time of a launch; without machine code from the PTX's counts alone.
-pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Estimate> {
-    let filled = counts.blocks > 0.0 && counts.threads > 0;
-    if !filled {
-        return Err(Error::Empty);
-    }
-    let warps_of_block = f64::from(counts.threads.div_ceil(32));
-    let warps = counts.blocks * warps_of_block;
-    let sms_of_chip = f64::from(chip.multiprocessors);
-    let (fits, limiter) =
-        resident_blocks(chip, code, counts.threads, counts.shared_bytes, counts.min_blocks)?;
-    let of_sm = counts.blocks / sms_of_chip;
-    let resident = f64::from(fits).min(of_sm.ceil()).max(1.0);
-    let sms = sms_of_chip * of_sm.min(1.0);
-    let schedulers = sms * f64::from(SCHEDULERS).min(resident * warps_of_block);
-    let warps_of_scheduler = (resident * warps_of_block / f64::from(SCHEDULERS)).max(1.0);
+/// Place of a launch's blocks on a chip.
+struct Placement {
+    /// Warps of the launch and of a block.
+    warps: f64,
+    warps_of_block: f64,
+    /// Blocks of a multiprocessor that fit, and the resource that allows no more.
+    fits: u32,
+    limiter: &'static str,
+    /// Blocks that a multiprocessor holds at a time.
+    resident: f64,
+    /// Multiprocessors and schedulers that have work.
+    multiprocessors: f64,
+    schedulers: f64,
+    warps_of_scheduler: f64,
+    /// Cycles of the launch relative to those of whole waves of blocks.
+    waves: f64,
+}
 
-    // Memory: bytes that come from device memory pass the L2 cache twice.
-    let l2_bytes = counts.l2_bytes();
-    let dram_bytes = counts.dram_bytes.unwrap_or(l2_bytes);
-    let misses = (dram_bytes / l2_bytes.max(1.0)).min(1.0);
-    let load = (1.0 - misses) * chip.latency.l2 + misses * chip.latency.dram;
-    let (matrix, matrix_instructions) = counts.matrix();
-    let matrix_cycles: f64 = matrix
-        .iter()
-        .map(|(kind, operations)| operations * 4.0 / chip.tensor.get(*kind).unwrap_or(&f64::NAN))
-        .fold(0.0, |sum, cycles| sum + cycles);
-    if matrix_cycles.is_nan() {
-        return Err(Error::DoesNotFit {
-            chip: chip.name.clone(),
-            limit: "a kind of matrix product",
-        });
+impl Placement {
+    fn of(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Self> {
+        let warps_of_block = f64::from(counts.threads.div_ceil(32));
+        let of_chip = f64::from(chip.multiprocessors);
+        let (fits, limiter) =
+            resident_blocks(chip, code, counts.threads, counts.shared_bytes, counts.min_blocks)?;
+        let of_each = counts.blocks / of_chip;
+        let resident = f64::from(fits).min(of_each.ceil()).max(1.0);
+        let multiprocessors = of_chip * of_each.min(1.0);
+        // The last wave of blocks, or of tiles that blocks take in turns.
+        let waves = match counts.tiles {
+            Some(tiles) => tiles / of_chip,
+            None => counts.blocks / (of_chip * f64::from(fits)),
+        };
+        Ok(Self {
+            warps: counts.blocks * warps_of_block,
+            warps_of_block,
+            fits,
+            limiter,
+            resident,
+            multiprocessors,
+            schedulers: multiprocessors * f64::from(SCHEDULERS).min(resident * warps_of_block),
+            warps_of_scheduler: (resident * warps_of_block / f64::from(SCHEDULERS)).max(1.0),
+            waves: match waves {
+                waves if waves <= 1.0 => 1.0,
+                waves if counts.tiles.is_some() || waves < 1.5 => waves.ceil() / waves,
+                waves => (waves.floor() + waves.fract().sqrt()) / waves,
+            },
+        })
     }
+}
 
-    let warpgroups = matrix.keys().any(|kind| kind.starts_with("wg_"));
-    // Part of the products that other instructions of the scheduler wait for, and wait for them: all of mma.sync; of
-    // wgmma that takes registers as many as there are fences, before which registers are written.
-    let from_registers = counts.lines.iter().any(|line| line.from_registers);
-    let excluded = match (chip.mma_excludes && matrix_cycles > 0.0, warpgroups) {
-        (true, false) => 1.0,
-        (true, true) if from_registers => {
-            (counts.executed("wgmma.fence") / counts.executed("wgmma.mma").max(1.0)).min(1.0)
+/// Products of matrix units.
+struct Products {
+    /// Operations by kind, and instructions.
+    kinds: BTreeMap<&'static str, f64>,
+    instructions: f64,
+    /// Cycles of one unit for all of them.
+    cycles: f64,
+    /// Whether warpgroups multiply.
+    warpgroups: bool,
+    /// Part of the products that other instructions of the scheduler wait for, and wait for them: all of mma.sync; of
+    /// wgmma that takes registers as many as there are fences, before which registers are written.
+    excluded: f64,
+}
+
+impl Products {
+    fn of(counts: &Counts, chip: &Chip) -> Result<Self> {
+        let (kinds, instructions) = counts.matrix();
+        let rate = |kind: &str| *chip.tensor.get(kind).unwrap_or(&f64::NAN);
+        let each = kinds.iter().map(|(kind, operations)| operations * 4.0 / rate(kind));
+        let cycles = each.fold(0.0, |sum, cycles| sum + cycles);
+        if cycles.is_nan() {
+            return Err(Error::DoesNotFit {
+                chip: chip.name.clone(),
+                limit: "a kind of matrix product",
+            });
         }
-        _ => 0.0,
-    };
-    let turns = excluded > 0.0;
-    let blocks = code.map(Code::blocks);
-    let solved = code.zip(blocks.as_ref()).map(|(code, blocks)| {
-        let flow = flow::solve(code, blocks, &counts.lines, warps);
-        let mix = Mix::of_code(code, &blocks.of, &flow);
-        (mix, walk::cycles(code, blocks, &flow, chip, load))
-    });
-    let (mix, cycles_of_instruction) =
-        solved.unwrap_or_else(|| (Mix::of_ptx(counts), CYCLES_OF_PTX));
-
-    // Cycles that all warps of a scheduler keep its pipes busy: 16 lanes of integers, 4 of the special unit.
-    let (integer, multiply) = (2.0 * mix.alu, 2.0 * mix.multiply);
-    let float = chip.float_cycles * mix.float;
-    let mut units = BTreeMap::from([
-        ("issue", mix.all),
-        ("integer", integer),
-        ("multiply-add", multiply + float),
-        ("special", 8.0 * mix.special),
-        ("tensor", matrix_cycles),
-    ]);
-    if turns {
-        let others = mix.all - matrix_instructions - mix.alu - mix.multiply - mix.float;
-        let all = matrix_cycles + excluded * (integer + multiply + float + others.max(0.0));
-        units.insert("tensor", all);
+        let warpgroups = kinds.keys().any(|kind| kind.starts_with("wg_"));
+        let from_registers = counts.lines.iter().any(|line| line.from_registers);
+        let excluded = match (chip.mma_excludes && cycles > 0.0, warpgroups) {
+            (true, false) => 1.0,
+            (true, true) if from_registers => {
+                (counts.executed("wgmma.fence") / counts.executed("wgmma.mma").max(1.0)).min(1.0)
+            }
+            _ => 0.0,
+        };
+        Ok(Self { kinds, instructions, cycles, warpgroups, excluded })
     }
-    units.values_mut().for_each(|cycles| *cycles /= schedulers);
-    let math = units.values().copied().fold(0.0, f64::max);
-    // Wavefronts of shared memory and of global accesses, one a clock of a multiprocessor.
-    let wavefronts: f64 = counts.lines.iter().map(|line| line.wavefronts).sum();
-    let global: f64 = counts
-        .lines
-        .iter()
-        .map(|line| match line.class {
+}
+
+/// Cycles of a launch's demands, each as if nothing else took time.
+struct Demands {
+    /// A warp's instructions one after another, on every scheduler.
+    alone: f64,
+    /// The busiest pipe of a scheduler.
+    math: f64,
+    /// Wavefronts of shared memory and of global accesses.
+    l1: f64,
+    l2: f64,
+    /// Device memory, and how much longer it takes for reads mixed with writes, a factor in it.
+    dram: f64,
+    mixed: f64,
+}
+
+/// Bytes and wavefronts that a launch moves.
+struct Traffic {
+    l2_bytes: f64,
+    dram_bytes: f64,
+    /// Wavefronts of shared memory, and those of global accesses.
+    wavefronts: f64,
+    global: f64,
+}
+
+impl Traffic {
+    fn of(counts: &Counts) -> Self {
+        let l2_bytes = counts.l2_bytes();
+        let global = counts.lines.iter().map(|line| match line.class {
             Some(Class::GlobalLoad | Class::GlobalStore | Class::Atomic) => {
                 (line.sectors / 4.0).max(line.warps)
             }
             Some(Class::AsyncCopy) if !line.opcode.contains("bulk") => line.sectors / 4.0,
             _ => 0.0,
-        })
-        .sum();
-    let l1 = (wavefronts + global + mix.shuffles) / sms;
-    let l2 = (l2_bytes + dram_bytes) / chip.l2_bytes_per_clock;
-    let mixed = 1.0 + MIXED * counts.written.min(1.0 - counts.written);
-    let dram = mixed * dram_bytes / (chip.dram_bytes_per_second / chip.hertz());
-    let memory = l2.max(dram);
-    let alone = cycles_of_instruction * mix.all / schedulers;
-    units.extend([
-        ("L1 and shared", l1),
-        ("L2", l2),
-        ("device memory", dram),
-        ("latency", alone / warps_of_scheduler),
-    ]);
+        });
+        Self {
+            l2_bytes,
+            dram_bytes: counts.dram_bytes.unwrap_or(l2_bytes),
+            wavefronts: counts.lines.iter().map(|line| line.wavefronts).sum(),
+            global: global.sum(),
+        }
+    }
 
+    /// Cycles until a load from global memory is answered, on average.
+    fn latency(&self, chip: &Chip) -> f64 {
+        let misses = (self.dram_bytes / self.l2_bytes.max(1.0)).min(1.0);
+        (1.0 - misses) * chip.latency.l2 + misses * chip.latency.dram
+    }
+}
+
+/// Cycles that a scheduler keeps its pipes busy, by their names: 16 lanes of integers, 4 of the special unit.
+fn pipes(
+    mix: &Mix,
+    products: &Products,
+    chip: &Chip,
+    schedulers: f64,
+) -> BTreeMap<&'static str, f64> {
+    let (integer, multiply) = (2.0 * mix.alu, 2.0 * mix.multiply);
+    let float = chip.float_cycles * mix.float;
+    let mut tensor = products.cycles;
+    if products.excluded > 0.0 {
+        let others = mix.all - products.instructions - mix.alu - mix.multiply - mix.float;
+        tensor += products.excluded * (integer + multiply + float + others.max(0.0));
+    }
+    let pipes = [
+        ("issue", mix.all),
+        ("integer", integer),
+        ("multiply-add", multiply + float),
+        ("special", 8.0 * mix.special),
+        ("tensor", tensor),
+    ];
+    pipes.into_iter().map(|(pipe, cycles)| (pipe, cycles / schedulers)).collect()
+}
+
+/// Cycles of whole waves of blocks: the network of warps or blocks that share the demands.
+fn cycles(
+    (counts, code): (&Counts, Option<&Code>),
+    placement: &Placement,
+    products: &Products,
+    demands: &Demands,
+) -> f64 {
     let has = |names: &[&str], opcodes: &[&str]| match code {
         Some(code) => names.iter().any(|name| code.has(name)),
         None => counts.lines.iter().any(|l| opcodes.iter().any(|o| l.opcode.starts_with(o))),
     };
+    let &Demands { alone, math, l1, l2, dram, mixed } = demands;
+    let &Placement { resident, .. } = placement;
+    let memory = l2.max(dram);
     let barriers = has(&["BAR"], &["bar."]);
-    let asynchronous = has(&["LDGSTS", "UTMALDG", "UBLKCP"], &["cp.async"]);
+    let phases = barriers && !has(&["LDGSTS", "UTMALDG", "UBLKCP"], &["cp.async"]);
     // A warpgroup gives its registers away: it only copies.
-    let copiers = if has(&["USETMAXREG"], &["setmaxnreg"]) && warpgroups { 1.0 } else { 0.0 };
-    let customers = (warps_of_scheduler - copiers).max(1.0);
+    let gives = products.warpgroups && has(&["USETMAXREG"], &["setmaxnreg"]);
+    let copiers = if gives { 1.0 } else { 0.0 };
+    let customers = (placement.warps_of_scheduler - copiers).max(1.0);
     let serial = alone.max(math);
-    let mut cycles = if barriers && !asynchronous && counts.executed("bar") <= PHASES * warps {
+    if phases && counts.executed("bar") <= PHASES * placement.warps {
         // Blocks of few phases begin and end together: they load, compute and store all at once.
         math.max(l1) + l2.max(dram / mixed)
-    } else if barriers && !asynchronous {
+    } else if phases {
         // Blocks are the customers: their phases follow each other.
-        let each = counts.blocks / sms;
-        let delay = (serial - math) / each / warps_of_block * f64::from(SCHEDULERS);
+        let each = counts.blocks / placement.multiprocessors;
+        let delay = (serial - math) / each / placement.warps_of_block * f64::from(SCHEDULERS);
         let stations = [math / each, l1 / each, memory / each];
         let cycles = each / queue::in_turn(resident as u32, delay, &stations);
         // A block alone overlaps some of its phases.
         if resident > 1.0 { cycles } else { (cycles + math.max(l1).max(memory)) / 2.0 }
-    } else if resident <= 1.0 && (warpgroups || turns || barriers) {
+    } else if resident <= 1.0 && (products.warpgroups || products.excluded > 0.0 || barriers) {
         // Bounds beside each other, with a smooth corner.
         let own = (math + (serial - math) / customers).max(l1);
         [own, memory, l1].iter().map(|bound| bound.powi(4)).sum::<f64>().powf(0.25)
     } else {
         let shared = [l1, memory].map(|cycles| Station { demand: cycles / 4.0, share: 4.0 });
         1.0 / queue::beside(customers, serial - math, math, &shared)
+    }
+}
+
+/// Energy of a launch in joules at the highest clock.
+fn joules(mix: &Mix, products: &Products, traffic: &Traffic, energy: &Energy) -> f64 {
+    let operations = |kind: &str| products.kinds.get(kind).copied().unwrap_or_default();
+    (operations("s8") + operations("wg_s8")) * energy.s8
+        + operations("wg_f16") * energy.wg_f16
+        + operations("f16") * energy.f16
+        + traffic.dram_bytes * energy.dram
+        + traffic.wavefronts * 128.0 * energy.shared
+        + (traffic.l2_bytes - traffic.dram_bytes).max(0.0) * energy.l2
+        + mix.all * energy.instruction
+}
+
+/// Predicts the time of a launch; without machine code from the PTX's counts alone.
+pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Estimate> {
+    let filled = counts.blocks > 0.0 && counts.threads > 0;
+    if !filled {
+        return Err(Error::Empty);
+    }
+    let placement = Placement::of(counts, code, chip)?;
+    let traffic = Traffic::of(counts);
+    let products = Products::of(counts, chip)?;
+    let (mix, cycles_of_instruction) = match code {
+        Some(code) => {
+            let blocks = code.blocks();
+            let flow = flow::solve(code, &blocks, &counts.lines, placement.warps);
+            let each = walk::cycles(code, &blocks, &flow, chip, traffic.latency(chip));
+            (Mix::of_code(code, &blocks.of, &flow), each)
+        }
+        None => (Mix::of_ptx(counts), CYCLES_OF_PTX),
     };
-    // The last wave of blocks, or of tiles that blocks take in turns.
-    let waves = match counts.tiles {
-        Some(tiles) => tiles / sms_of_chip,
-        None => counts.blocks / (sms_of_chip * f64::from(fits)),
+    let Placement { multiprocessors, schedulers, .. } = placement;
+
+    let mut units = pipes(&mix, &products, chip, schedulers);
+    let mixed = 1.0 + MIXED * counts.written.min(1.0 - counts.written);
+    let demands = Demands {
+        alone: cycles_of_instruction * mix.all / schedulers,
+        math: units.values().copied().fold(0.0, f64::max),
+        l1: (traffic.wavefronts + traffic.global + mix.shuffles) / multiprocessors,
+        // Bytes that come from device memory pass the L2 cache twice.
+        l2: (traffic.l2_bytes + traffic.dram_bytes) / chip.l2_bytes_per_clock,
+        dram: mixed * traffic.dram_bytes / (chip.dram_bytes_per_second / chip.hertz()),
+        mixed,
     };
-    cycles *= match waves {
-        waves if waves <= 1.0 => 1.0,
-        waves if counts.tiles.is_some() || waves < 1.5 => waves.ceil() / waves,
-        waves => (waves.floor() + waves.fract().sqrt()) / waves,
-    };
+    units.extend([
+        ("L1 and shared", demands.l1),
+        ("L2", demands.l2),
+        ("device memory", demands.dram),
+        ("latency", demands.alone / placement.warps_of_scheduler),
+    ]);
+    let cycles = cycles((counts, code), &placement, &products, &demands) * placement.waves;
 
     let binds = units.iter().max_by(|a, b| a.1.total_cmp(b.1)).map_or("latency", |unit| unit.0);
-    let seconds_of_memory = dram / chip.hertz();
     let after = binds == "device memory";
-    let own = if after { (cycles - dram).max(0.0) } else { cycles };
-    let time = power::Time { cycles: own, memory: seconds_of_memory, after };
-    let clock = |limit: f64| {
+    let own = if after { (cycles - demands.dram).max(0.0) } else { cycles };
+    let time = power::Time { cycles: own, memory: demands.dram / chip.hertz(), after };
+    let [peak_hertz, hertz] = [chip.peak_watts, chip.watts].map(|limit| {
         chip.energy.map_or(chip.hertz(), |energy| {
-            let operations = |kind: &str| matrix.get(kind).copied().unwrap_or_default();
-            let joules = (operations("s8") + operations("wg_s8")) * energy.s8
-                + operations("wg_f16") * energy.wg_f16
-                + operations("f16") * energy.f16
-                + dram_bytes * energy.dram
-                + wavefronts * 128.0 * energy.shared
-                + (l2_bytes - dram_bytes).max(0.0) * energy.l2
-                + mix.all * energy.instruction;
+            let joules = joules(&mix, &products, &traffic, &energy);
             power::clock(time, joules, chip.hertz(), limit, &energy)
         })
-    };
-    let (peak_hertz, hertz) = (clock(chip.peak_watts), clock(chip.watts));
+    });
     let [seconds, sustained] =
         [peak_hertz, hertz].map(|hertz| time.at(hertz) + chip.launch_seconds);
     let arithmetic = ["tensor", "multiply-add"].contains(&binds);
@@ -507,8 +614,8 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
         range: (seconds / width, seconds * width),
         binds,
         cycles: units,
-        occupancy: fits,
-        limiter,
+        occupancy: placement.fits,
+        limiter: placement.limiter,
         registers: code.map(|code| code.registers),
         spilled: code.map(|code| code.spilled),
         spilling: mix.spills / mix.all.max(1.0),

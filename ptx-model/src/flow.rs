@@ -62,22 +62,17 @@ type Anchor = (bool, BTreeMap<usize, f64>);
 const SWEEPS: usize = 4000;
 const SMALL: f64 = 1e-7;
 
-/// Executions of the blocks of a launch of `warps` warps, whose PTX lines ran as `lines` say.
-pub fn solve(code: &Code, blocks: &Blocks, lines: &[Line], warps: f64) -> Flow {
-    let mut ran: HashMap<u32, (&str, f64)> = HashMap::new();
-    for line in lines {
-        let entry = ran.entry(line.line).or_insert((&line.opcode, 0.0));
-        entry.1 = entry.1.max(line.warps);
-    }
-    let most = ran.values().map(|(_, count)| *count).fold(warps.max(1.0), f64::max);
-    let count = blocks.ranges.len();
-    let (mut into, mut out) = (vec![Vec::new(); count], vec![Vec::new(); count]);
-    for (edge, &(from, to)) in blocks.edges.iter().enumerate() {
-        out[from].push(edge);
-        to.into_iter().for_each(|to| into[to].push(edge));
-    }
+/// Equations of instructions that stand for a PTX statement: as often as it ran, those of `out` edges of blocks that hold
+/// them.
+fn of_statements(
+    code: &Code,
+    blocks: &Blocks,
+    ran: &HashMap<u32, (&str, f64)>,
+    out: &[Vec<usize>],
+    most: f64,
+) -> Vec<Equation> {
     let mut equations = Vec::new();
-    // Instructions that stand for a PTX statement: (line, operation) and the blocks that hold them.
+    // (line, operation) and the blocks that hold them.
     let mut anchors: BTreeMap<(u32, &str), Anchor> = BTreeMap::new();
     for (at, instruction) in code.instructions.iter().enumerate() {
         let operation = base(code.operation(instruction));
@@ -104,6 +99,24 @@ pub fn solve(code: &Code, blocks: &Blocks, lines: &[Line], warps: f64) -> Flow {
         }
         equations.push(equation);
     }
+    equations
+}
+
+/// Executions of the blocks of a launch of `warps` warps, whose PTX lines ran as `lines` say.
+pub fn solve(code: &Code, blocks: &Blocks, lines: &[Line], warps: f64) -> Flow {
+    let mut ran: HashMap<u32, (&str, f64)> = HashMap::new();
+    for line in lines {
+        let entry = ran.entry(line.line).or_insert((&line.opcode, 0.0));
+        entry.1 = entry.1.max(line.warps);
+    }
+    let most = ran.values().map(|(_, count)| *count).fold(warps.max(1.0), f64::max);
+    let count = blocks.ranges.len();
+    let (mut into, mut out) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+    for (edge, &(from, to)) in blocks.edges.iter().enumerate() {
+        out[from].push(edge);
+        to.into_iter().for_each(|to| into[to].push(edge));
+    }
+    let mut equations = of_statements(code, blocks, &ran, &out, most);
     let mut guess = vec![0.0; count];
     for block in 0..count {
         let mut equation = Equation {

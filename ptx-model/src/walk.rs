@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use crate::{
     chip::Chip,
-    code::{self, Blocks, Code, base},
+    code::{self, Blocks, Code, Instruction, base},
     flow::Flow,
 };
 
@@ -24,6 +24,100 @@ const READ: f64 = 12.0;
 /// Stall cycles of blocks that the walk never came to are longer by this.
 const UNSEEN: f64 = 1.3;
 
+/// A warp alone on a scheduler.
+struct Warp<'a> {
+    chip: &'a Chip,
+    /// Cycles until a load from global memory is answered.
+    load: f64,
+    time: f64,
+    /// Times at which scoreboards are released.
+    ready: [f64; 8],
+    /// End of the matrix unit's work.
+    pipe: f64,
+    /// Ends of copies of the open group, of closed groups, and of groups of wgmma.
+    open: f64,
+    copies: VecDeque<f64>,
+    products: VecDeque<f64>,
+}
+
+impl<'a> Warp<'a> {
+    fn new(chip: &'a Chip, load: f64) -> Self {
+        Self {
+            chip,
+            load,
+            time: 0.0,
+            ready: [0.0; 8],
+            pipe: 0.0,
+            open: 0.0,
+            copies: VecDeque::new(),
+            products: VecDeque::new(),
+        }
+    }
+
+    /// Waits for the scoreboards of an instruction, and issues it.
+    fn issue(&mut self, instruction: &Instruction, operation: &str) {
+        for board in (0..6).filter(|board| instruction.waits >> board & 1 == 1) {
+            self.time = self.time.max(self.ready[board]);
+        }
+        let latency = self.latency(operation);
+        self.ready[usize::from(instruction.writes)] = self.time + latency;
+        self.ready[usize::from(instruction.reads)] = self.time + READ;
+        self.time += f64::from(instruction.stall.max(1));
+    }
+
+    /// Waits until all but the last `left` groups have ended.
+    fn wait(groups: &mut VecDeque<f64>, left: usize, time: &mut f64) {
+        while groups.len() > left {
+            *time = groups.pop_front().unwrap_or(0.0).max(*time);
+        }
+    }
+
+    /// Cycles until the result is there.
+    fn latency(&mut self, operation: &str) -> f64 {
+        let left = operation.split_once(':').and_then(|(_, n)| n.parse().ok());
+        match base(operation) {
+            "LDGDEPBAR" => {
+                self.copies.push_back(self.open.max(self.time));
+                self.open = 0.0;
+                OTHER
+            }
+            "DEPBAR" => {
+                Self::wait(&mut self.copies, left.unwrap_or(0), &mut self.time);
+                OTHER
+            }
+            "WARPGROUP" => {
+                if let Some(left) = left {
+                    Self::wait(&mut self.products, left, &mut self.time);
+                }
+                OTHER
+            }
+            "LDG" | "LD" | "ATOMG" | "ATOM" => self.load,
+            "LDS" | "LDSM" | "ATOMS" | "SHFL" | "LDC" | "LDL" | "STSM" => {
+                self.chip.latency.shared + if operation.ends_with("128") { 4.0 } else { 0.0 }
+            }
+            "MUFU" | "POPC" | "I2F" | "F2I" | "FRND" | "F2F" | "FLO" | "BREV" => SPECIAL,
+            "S2R" | "S2UR" | "R2UR" | "VOTE" | "MATCH" | "REDUX" | "CS2R" => SYSTEM,
+            "LDGSTS" => {
+                self.open = self.open.max(self.time + self.load);
+                SPECIAL
+            }
+            _ if code::is_matrix(operation) => {
+                let (kind, operations) = code::matrix(operation);
+                let rate = self.chip.tensor.get(kind).copied().unwrap_or(f64::INFINITY);
+                self.pipe = self.pipe.max(self.time) + operations / (rate / 4.0);
+                if !code::is_warpgroup(operation) {
+                    return self.pipe + 10.0 - self.time;
+                }
+                if operation.ends_with("group") {
+                    self.products.push_back(self.pipe + SPECIAL);
+                }
+                OTHER
+            }
+            _ => OTHER,
+        }
+    }
+}
+
 /// Cycles of an instruction, on average over the launch.
 pub fn cycles(code: &Code, blocks: &Blocks, flow: &Flow, chip: &Chip, load: f64) -> f64 {
     let mut next: Vec<Vec<(Option<usize>, f64, f64)>> = vec![Vec::new(); blocks.ranges.len()];
@@ -32,72 +126,17 @@ pub fn cycles(code: &Code, blocks: &Blocks, flow: &Flow, chip: &Chip, load: f64)
             next[from].push((to, count, 0.0));
         }
     }
-    let mut time = 0.0_f64;
-    let mut ready = [0.0_f64; 8];
-    let mut pipe = 0.0_f64;
-    // Ends of copies of the open group, of closed groups, and of groups of wgmma.
-    let (mut open, mut copies, mut products) = (0.0_f64, VecDeque::new(), VecDeque::new());
-    let wait = |groups: &mut VecDeque<f64>, left: usize, time: &mut f64| {
-        while groups.len() > left {
-            *time = groups.pop_front().unwrap_or(0.0).max(*time);
-        }
-    };
+    let mut warp = Warp::new(chip, load);
     let mut taken = vec![(0.0, 0u32); blocks.ranges.len()];
     let (mut at, mut steps) = (Some(0), 0);
     while let Some(block) = at.filter(|_| steps < LONGEST) {
-        let began = time;
+        let began = warp.time;
         let (first, end) = blocks.ranges[block];
         for instruction in &code.instructions[first..end] {
-            let operation = code.operation(instruction);
-            for board in (0..6).filter(|board| instruction.waits >> board & 1 == 1) {
-                time = time.max(ready[board]);
-            }
-            let left = operation.split_once(':').and_then(|(_, n)| n.parse().ok());
-            let latency = match base(operation) {
-                "LDGDEPBAR" => {
-                    copies.push_back(open.max(time));
-                    open = 0.0;
-                    OTHER
-                }
-                "DEPBAR" => {
-                    wait(&mut copies, left.unwrap_or(0), &mut time);
-                    OTHER
-                }
-                "WARPGROUP" => {
-                    left.into_iter().for_each(|left| wait(&mut products, left, &mut time));
-                    OTHER
-                }
-                "LDG" | "LD" | "ATOMG" | "ATOM" => load,
-                "LDS" | "LDSM" | "ATOMS" | "SHFL" | "LDC" | "LDL" | "STSM" => {
-                    chip.latency.shared + if operation.ends_with("128") { 4.0 } else { 0.0 }
-                }
-                "MUFU" | "POPC" | "I2F" | "F2I" | "FRND" | "F2F" | "FLO" | "BREV" => SPECIAL,
-                "S2R" | "S2UR" | "R2UR" | "VOTE" | "MATCH" | "REDUX" | "CS2R" => SYSTEM,
-                "LDGSTS" => {
-                    open = open.max(time + load);
-                    SPECIAL
-                }
-                _ if code::is_matrix(operation) => {
-                    let (kind, operations) = code::matrix(operation);
-                    let rate = chip.tensor.get(kind).copied().unwrap_or(f64::INFINITY);
-                    pipe = pipe.max(time) + operations / (rate / 4.0);
-                    if code::is_warpgroup(operation) {
-                        if operation.ends_with("group") {
-                            products.push_back(pipe + SPECIAL);
-                        }
-                        OTHER
-                    } else {
-                        pipe + 10.0 - time
-                    }
-                }
-                _ => OTHER,
-            };
-            ready[usize::from(instruction.writes)] = time + latency;
-            ready[usize::from(instruction.reads)] = time + READ;
-            time += f64::from(instruction.stall.max(1));
+            warp.issue(instruction, code.operation(instruction));
             steps += 1;
         }
-        taken[block].0 += time - began;
+        taken[block].0 += warp.time - began;
         taken[block].1 += 1;
         let all: f64 = next[block].iter().map(|edge| edge.1).sum();
         next[block].iter_mut().for_each(|edge| edge.2 += edge.1 / all);
@@ -126,7 +165,6 @@ pub fn cycles(code: &Code, blocks: &Blocks, flow: &Flow, chip: &Chip, load: f64)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::code::Instruction;
 
     #[test]
     fn a_load_is_waited_for() {

@@ -1,10 +1,26 @@
 //! Asynchronous copies and the barriers that complete them.
 
-use super::builder::{Lower, Lowered};
+use super::builder::{Lower, Lowered, count, mismatch};
 use super::words::Words;
 use crate::lanes::{Reg, Slots, alu};
 use crate::program::{Bulk, Class, CpAsync, Mbarrier, MbarrierOp, Op, Rmw, WaitBy};
 use crate::syntax::ast::{Operand, Space, Type};
+
+/// Dimensions of a tensor.
+const DIMENSIONS: [(&str, usize); 5] = [("1d", 1), ("2d", 2), ("3d", 3), ("4d", 4), ("5d", 5)];
+
+/// Operation and type of `cp.reduce.async.bulk`.
+fn reduction(words: &mut Words, tensor: bool, to_shared: bool) -> Lowered<(Rmw, Type)> {
+    let op = words.fold();
+    if tensor {
+        return Err("cp.reduce.async.bulk.tensor is not modelled".into());
+    }
+    let ty = words.ty()?;
+    if to_shared || !matches!(ty, Type::U32 | Type::S32 | Type::U64 | Type::F32 | Type::F64) {
+        return Err(format!("a reduction of {ty:?} is not modelled"));
+    }
+    Ok((op.ok_or("no operation")?, ty))
+}
 
 impl Lower<'_> {
     pub(super) fn asynchronous(
@@ -45,8 +61,7 @@ impl Lower<'_> {
             return Ok(());
         }
         if words.take("wait_group") {
-            let [Operand::Int(pending)] = operands else { return Err("expected a count".into()) };
-            self.emit(Op::CpAsyncWait { pending: *pending as u32 });
+            self.emit(Op::CpAsyncWait { pending: count(operands)? });
             return Ok(());
         }
         if words.take("mbarrier::arrive") || (words.take("mbarrier") && words.take("arrive")) {
@@ -69,7 +84,7 @@ impl Lower<'_> {
         let hint = words.take("L2::cache_hint");
         words.ordering();
         let [destination, source, Operand::Int(bytes), rest @ ..] = operands else {
-            return Err("operands do not fit".into());
+            return mismatch();
         };
         let bytes = *bytes as u32;
         if !matches!((bytes, all_levels), (4 | 8 | 16, true) | (16, false)) {
@@ -85,7 +100,7 @@ impl Lower<'_> {
                 reg if reg.class == crate::lanes::Class::Narrow => (Some(reg.slot), None),
                 _ => return Err("the source size is a 32-bit value".into()),
             },
-            _ => return Err("operands do not fit".into()),
+            _ => return mismatch(),
         };
         self.shared_access(Space::Shared, bytes);
         self.smallest_global = self.smallest_global.min(bytes);
@@ -106,8 +121,7 @@ impl Lower<'_> {
         }
         if words.take("wait_group") {
             words.take("read");
-            let [Operand::Int(pending)] = operands else { return Err("expected a count".into()) };
-            self.emit(Op::BulkWait { pending: *pending as u32 });
+            self.emit(Op::BulkWait { pending: count(operands)? });
             return Ok(());
         }
         if words.take("prefetch") {
@@ -115,16 +129,8 @@ impl Lower<'_> {
         }
         let multicast = words.take("multicast::cluster");
         let tensor = words.take("tensor");
-        let dimensions = if tensor {
-            let n = words.pick(|w| {
-                w.strip_suffix('d')
-                    .and_then(|n| n.parse::<usize>().ok())
-                    .filter(|n| (1..=5).contains(n))
-            });
-            Some(n.ok_or("expected .1d to .5d")?)
-        } else {
-            None
-        };
+        let dimensions = tensor.then(|| words.look_up(&DIMENSIONS).ok_or("expected .1d to .5d"));
+        let dimensions = dimensions.transpose()?;
         words.take("tile");
         let (to, from) = (words.space(), words.space());
         let to_shared = match (to, from) {
@@ -142,33 +148,9 @@ impl Lower<'_> {
                 "copies to shared complete through an mbarrier, others through a group".into()
             );
         }
-        let reduce = if reduce {
-            let op = words.pick(|w| match w {
-                "add" => Some(Rmw::Add),
-                "min" => Some(Rmw::Min),
-                "max" => Some(Rmw::Max),
-                "and" => Some(Rmw::And),
-                "or" => Some(Rmw::Or),
-                "xor" => Some(Rmw::Xor),
-                _ => None,
-            });
-            if tensor {
-                return Err("cp.reduce.async.bulk.tensor is not modelled".into());
-            }
-            let ty = words.ty()?;
-            if to_shared || !matches!(ty, Type::U32 | Type::S32 | Type::U64 | Type::F32 | Type::F64)
-            {
-                return Err(format!("a reduction of {ty:?} is not modelled"));
-            }
-            Some((op.ok_or("no operation")?, ty))
-        } else {
-            None
-        };
+        let reduce = reduce.then(|| reduction(words, tensor, to_shared)).transpose()?;
         let operands = if hint { &operands[..operands.len().saturating_sub(1)] } else { operands };
-        let (first, second, rest) = match operands {
-            [first, second, rest @ ..] => (first, second, rest),
-            _ => return Err("operands do not fit".into()),
-        };
+        let [first, second, rest @ ..] = operands else { return mismatch() };
         let (shared, global) = if to_shared { (first, second) } else { (second, first) };
         let coordinates = match (global, dimensions) {
             (Operand::Tensor { coordinates, .. }, Some(n)) if coordinates.len() == n => coordinates
@@ -197,7 +179,7 @@ impl Lower<'_> {
                 (Some(self.address(address, Space::Shared)?), Some(self.fit_narrow(mask)?))
             }
             (false, []) => (None, None),
-            _ => return Err("operands do not fit".into()),
+            _ => return mismatch(),
         };
         self.shared_access(Space::Shared, 16);
         self.emit(Op::Bulk(Box::new(Bulk {
@@ -222,7 +204,6 @@ impl Lower<'_> {
     }
 
     fn mbarrier(&mut self, words: &mut Words, operands: &[Operand]) -> Lowered {
-        let mismatch = || Err(String::from("operands do not fit"));
         let arrive = words.take("arrive");
         let arrive_drop = words.take("arrive_drop");
         let expect_tx = words.take("expect_tx");
@@ -259,26 +240,7 @@ impl Lower<'_> {
             let [address] = operands else { return mismatch() };
             (address, MbarrierOp::Invalidate)
         } else if arrive || arrive_drop {
-            let (state, address, rest) = match operands {
-                [address @ Operand::Address { .. }, rest @ ..] => (None, address, rest),
-                [state, address, rest @ ..] => (Some(state), address, rest),
-                _ => return mismatch(),
-            };
-            let value = match rest {
-                [] => None,
-                [value] => Some(self.source(value, Type::U32)?),
-                _ => return mismatch(),
-            };
-            if expect_tx && value.is_none() {
-                return mismatch();
-            }
-            let state = match state {
-                Some(Operand::Name(name)) if name == "_" => None,
-                Some(state) => Some(self.destination(state, Type::B64)?),
-                None => None,
-            };
-            let (count, expect) = if expect_tx { (None, value) } else { (value, None) };
-            (address, MbarrierOp::Arrive { state, count, expect, drop: arrive_drop })
+            self.arrival(operands, expect_tx, arrive_drop)?
         } else if expect_tx || complete_tx {
             let [address, bytes] = operands else { return mismatch() };
             let bytes = self.source(bytes, Type::U32)?;
@@ -308,5 +270,32 @@ impl Lower<'_> {
         let address = self.address(address, space)?;
         self.emit(Op::Mbarrier(Box::new(Mbarrier { address, op })));
         Ok(())
+    }
+
+    /// The operation and the address of `mbarrier.arrive` and `mbarrier.arrive_drop`.
+    fn arrival<'o>(
+        &mut self,
+        operands: &'o [Operand],
+        expect_tx: bool,
+        drop: bool,
+    ) -> Lowered<(&'o Operand, MbarrierOp)> {
+        let (state, address, rest) = match operands {
+            [address @ Operand::Address { .. }, rest @ ..] => (None, address, rest),
+            [state, address, rest @ ..] => (Some(state), address, rest),
+            _ => return mismatch(),
+        };
+        let value = match rest {
+            [] if expect_tx => return mismatch(),
+            [] => None,
+            [value] => Some(self.source(value, Type::U32)?),
+            _ => return mismatch(),
+        };
+        let state = match state {
+            Some(Operand::Name(name)) if name == "_" => None,
+            Some(state) => Some(self.destination(state, Type::B64)?),
+            None => None,
+        };
+        let (count, expect) = if expect_tx { (None, value) } else { (value, None) };
+        Ok((address, MbarrierOp::Arrive { state, count, expect, drop }))
     }
 }

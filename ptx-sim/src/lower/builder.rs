@@ -9,6 +9,19 @@ use crate::syntax::ast::{Instruction, Operand, Space, Type, Unit, Variable};
 
 /// Result of a lowering step; the error is a message about the instruction at hand.
 pub type Lowered<T = ()> = Result<T, String>;
+
+pub fn mismatch<T>() -> Lowered<T> {
+    Err("operands do not fit".into())
+}
+
+/// The one operand of an instruction that takes a number of groups.
+pub fn count(operands: &[Operand]) -> Lowered<u32> {
+    match operands {
+        [Operand::Int(count)] => Ok(*count as u32),
+        _ => Err("expected a count".into()),
+    }
+}
+
 /// Static shared memory, and local memory of a thread, at most, in bytes.
 const MAX_FRAME: u64 = 512 * 1024;
 /// Place of a variable.

@@ -1,6 +1,6 @@
 //! Loads, stores, atomics, fences.
 
-use super::builder::{Lower, Lowered};
+use super::builder::{Lower, Lowered, mismatch};
 use super::words::Words;
 use crate::program::{Atomic, Class, Load, Op, Ordering, Rmw, Scope, Store};
 use crate::syntax::ast::{Operand, Space, Type};
@@ -161,23 +161,15 @@ impl Lower<'_> {
             order.scope = Scope::Gpu;
         }
         words.take("noftz");
-        let op = words
-            .pick(|w| {
-                Some(match w {
-                    "add" => Rmw::Add,
-                    "min" => Rmw::Min,
-                    "max" => Rmw::Max,
-                    "and" => Rmw::And,
-                    "or" => Rmw::Or,
-                    "xor" => Rmw::Xor,
-                    "exch" => Rmw::Exchange,
-                    "cas" => Rmw::CompareSwap,
-                    "inc" => Rmw::Increment,
-                    "dec" => Rmw::Decrement,
-                    _ => return None,
-                })
-            })
-            .ok_or("no operation")?;
+        let op = words.fold().or_else(|| {
+            words.look_up(&[
+                ("exch", Rmw::Exchange),
+                ("cas", Rmw::CompareSwap),
+                ("inc", Rmw::Increment),
+                ("dec", Rmw::Decrement),
+            ])
+        });
+        let op = op.ok_or("no operation")?;
         let ty = words.ty()?;
         let known = match ty {
             Type::B32 | Type::B64 | Type::U32 | Type::U64 | Type::S32 | Type::S64 => true,
@@ -197,7 +189,7 @@ impl Lower<'_> {
         let (address, a, b) = match (rest, op) {
             ([address, a, b], Rmw::CompareSwap) => (address, a, Some(b)),
             ([address, a], op) if op != Rmw::CompareSwap => (address, a, None),
-            _ => return Err("operands do not fit".into()),
+            _ => return mismatch(),
         };
         let address = self.address(address, space)?;
         let a = self.source_reg(a, ty)?;

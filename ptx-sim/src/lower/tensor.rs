@@ -1,6 +1,6 @@
 //! Matrix instructions: `mma.sync`, `wgmma`, `ldmatrix`, `stmatrix`.
 
-use super::builder::{Lower, Lowered};
+use super::builder::{Lower, Lowered, count, mismatch};
 use super::words::Words;
 use crate::program::{BitOp, Class, Element, Matrix, Mma, MmaKind, Op, Wgmma, WgmmaA};
 use crate::syntax::ast::{Operand, Space, Type};
@@ -217,43 +217,19 @@ impl Lower<'_> {
         }
         if words.take("wait_group") {
             self.aligned(words)?;
-            let [Operand::Int(pending)] = operands else { return Err("expected a count".into()) };
-            self.emit(Op::WgmmaWait { pending: *pending as u32 });
+            self.emit(Op::WgmmaWait { pending: count(operands)? });
             return Ok(());
         }
         if !words.take("mma_async") {
             return Err("expected .mma_async, .fence, .commit_group or .wait_group".into());
         }
         self.aligned(words)?;
-        let (m, n, k) = words.pick(shape).ok_or("no shape")?;
-        let saturate = words.take("satfinite");
-        let d_type = words.pick(accumulator).ok_or("no accumulator type")?;
-        let a = words.pick(element).ok_or("no type of A")?;
-        let b = words.pick(element).ok_or("no type of B")?;
-        let bit_op = if a == Element::B1 { Self::bit_op(words)? } else { BitOp::And };
-        let kind = MmaKind { m, n, k, a, b, accumulator: d_type, saturate, bit_op };
-        // Integer and bit shapes exist for n = 8, 16, 24, 32 and multiples of 16 beyond.
-        let any_n = (8..=256).contains(&n) && n.is_multiple_of(8);
-        let integer_n = any_n && (n <= 32 || n.is_multiple_of(16));
-        let ok = m == 64
-            && match (a, b) {
-                (Element::S8 | Element::U8, Element::S8 | Element::U8) => {
-                    k == 32 && integer_n && d_type == Type::S32
-                }
-                (Element::B1, Element::B1) => {
-                    k == 256 && integer_n && d_type == Type::S32 && bit_op == BitOp::And
-                }
-                (Element::F16, Element::F16) => {
-                    k == 16 && any_n && matches!(d_type, Type::F32 | Type::F16)
-                }
-                (Element::Bf16, Element::Bf16) => k == 16 && any_n && d_type == Type::F32,
-                _ => false,
-            };
-        if !ok {
-            return Err(format!("m{m}n{n}k{k} with {a:?}, {b:?} into {d_type:?} is not modelled"));
-        }
+        let kind = Self::wgmma_kind(words)?;
         let [d, fa, fb, rest @ ..] = operands else {
-            return Err("operands do not fit".into());
+            return mismatch();
+        };
+        let [scale_d, rest @ ..] = rest else {
+            return Err("scale-d is missing".into());
         };
         let counts = fragment::registers(&kind);
         let from_registers = matches!(fa, Operand::Vector(_));
@@ -262,31 +238,8 @@ impl Lower<'_> {
             descriptor => WgmmaA::Descriptor(self.source(descriptor, Type::B64)?),
         };
         let fb = self.source(fb, Type::B64)?;
-        let (scale_d, rest) = match rest {
-            [p, rest @ ..] => (self.source(p, Type::Pred)?, rest),
-            [] => return Err("scale-d is missing".into()),
-        };
-        let literal = |o: &Operand| match o {
-            Operand::Int(v) => Ok(*v),
-            _ => Err(String::from("expected a literal scale")),
-        };
-        let is_float = matches!(a, Element::F16 | Element::Bf16);
-        let (scale_a, scale_b, transposes) = match rest {
-            [] if !is_float => (1, 1, &[] as &[Operand]),
-            [sa, sb, transposes @ ..] if is_float => (literal(sa)?, literal(sb)?, transposes),
-            _ => return Err("operands do not fit".into()),
-        };
-        if is_float && transposes.len() != if from_registers { 1 } else { 2 } {
-            return Err("operands do not fit".into());
-        }
-        for transpose in transposes {
-            if literal(transpose)? != 0 {
-                return Err("transposed (MN-major) operands are not modelled".into());
-            }
-        }
-        if scale_a.abs() != 1 || scale_b.abs() != 1 {
-            return Err("scales are 1 or -1".into());
-        }
+        let scale_d = self.source(scale_d, Type::Pred)?;
+        let (scale_a, scale_b) = scales(&kind, rest, from_registers)?;
         // The accumulators are read and written.
         let items = Self::vector(d);
         for item in items {
@@ -307,4 +260,61 @@ impl Lower<'_> {
         })));
         Ok(())
     }
+
+    /// Kind of the products of `wgmma.mma_async`.
+    fn wgmma_kind(words: &mut Words) -> Lowered<MmaKind> {
+        let (m, n, k) = words.pick(shape).ok_or("no shape")?;
+        let saturate = words.take("satfinite");
+        let d_type = words.pick(accumulator).ok_or("no accumulator type")?;
+        let a = words.pick(element).ok_or("no type of A")?;
+        let b = words.pick(element).ok_or("no type of B")?;
+        let bit_op = if a == Element::B1 { Self::bit_op(words)? } else { BitOp::And };
+        // Integer and bit shapes exist for n = 8, 16, 24, 32 and multiples of 16 beyond.
+        let any_n = (8..=256).contains(&n) && n.is_multiple_of(8);
+        let integer_n = any_n && (n <= 32 || n.is_multiple_of(16));
+        let ok = m == 64
+            && match (a, b) {
+                (Element::S8 | Element::U8, Element::S8 | Element::U8) => {
+                    k == 32 && integer_n && d_type == Type::S32
+                }
+                (Element::B1, Element::B1) => {
+                    k == 256 && integer_n && d_type == Type::S32 && bit_op == BitOp::And
+                }
+                (Element::F16, Element::F16) => {
+                    k == 16 && any_n && matches!(d_type, Type::F32 | Type::F16)
+                }
+                (Element::Bf16, Element::Bf16) => k == 16 && any_n && d_type == Type::F32,
+                _ => false,
+            };
+        if !ok {
+            return Err(format!("m{m}n{n}k{k} with {a:?}, {b:?} into {d_type:?} is not modelled"));
+        }
+        Ok(MmaKind { m, n, k, a, b, accumulator: d_type, saturate, bit_op })
+    }
+}
+
+/// Scales of A and B, 1 or -1, behind which floats have whether they are transposed: A where it is no register, and B.
+fn scales(kind: &MmaKind, operands: &[Operand], from_registers: bool) -> Lowered<(i64, i64)> {
+    let literal = |o: &Operand| match o {
+        Operand::Int(v) => Ok(*v),
+        _ => Err(String::from("expected a literal scale")),
+    };
+    let is_float = matches!(kind.a, Element::F16 | Element::Bf16);
+    let (scale_a, scale_b, transposes) = match operands {
+        [] if !is_float => (1, 1, &[] as &[Operand]),
+        [sa, sb, transposes @ ..] if is_float => (literal(sa)?, literal(sb)?, transposes),
+        _ => return mismatch(),
+    };
+    if is_float && transposes.len() != if from_registers { 1 } else { 2 } {
+        return mismatch();
+    }
+    for transpose in transposes {
+        if literal(transpose)? != 0 {
+            return Err("transposed (MN-major) operands are not modelled".into());
+        }
+    }
+    if scale_a.abs() != 1 || scale_b.abs() != 1 {
+        return Err("scales are 1 or -1".into());
+    }
+    Ok((scale_a, scale_b))
 }

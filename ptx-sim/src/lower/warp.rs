@@ -1,9 +1,9 @@
 //! Instructions of a whole warp or block: exchanges, votes, barriers.
 
-use super::builder::{Lower, Lowered};
+use super::builder::{Lower, Lowered, mismatch};
 use super::words::Words;
 use crate::program::{
-    Barrier, BarrierMode, Class, Match, Op, Redux, Rmw, Shuffle, ShuffleMode, Vote, VoteMode,
+    Barrier, BarrierMode, Class, Match, Op, Redux, Shuffle, ShuffleMode, Vote, VoteMode,
 };
 use crate::syntax::ast::{Operand, Type};
 
@@ -14,137 +14,131 @@ impl Lower<'_> {
         words: &mut Words,
         operands: &[Operand],
     ) -> Lowered<bool> {
-        let mismatch = || Err(String::from("operands do not fit"));
-        match opcode {
-            "shfl" => {
-                self.class(Class::Warp);
-                self.sync(words)?;
-                let mode = words
-                    .pick(|w| {
-                        Some(match w {
-                            "up" => ShuffleMode::Up,
-                            "down" => ShuffleMode::Down,
-                            "bfly" => ShuffleMode::Butterfly,
-                            "idx" => ShuffleMode::Index,
-                            _ => return None,
-                        })
-                    })
-                    .ok_or("no mode")?;
-                words.ty()?;
-                let [d, a, b, c, members] = operands else { return mismatch() };
-                let a = self.source(a, Type::B32)?;
-                let b = self.source(b, Type::B32)?;
-                let c = self.source(c, Type::B32)?;
-                let members = self.source(members, Type::B32)?;
-                let (d, p) = self.destination_pair(d, Type::B32)?;
-                self.emit(Op::Shuffle(Box::new(Shuffle { mode, d, p, a, b, c, members })));
-            }
-            "vote" => {
-                self.class(Class::Warp);
-                self.sync(words)?;
-                let mode = words
-                    .pick(|w| {
-                        Some(match w {
-                            "all" => VoteMode::All,
-                            "any" => VoteMode::Any,
-                            "uni" => VoteMode::Uniform,
-                            "ballot" => VoteMode::Ballot,
-                            _ => return None,
-                        })
-                    })
-                    .ok_or("no mode")?;
-                words.ty()?;
-                let [d, a, members] = operands else { return mismatch() };
-                let a = self.source(a, Type::Pred)?;
-                let members = self.source(members, Type::B32)?;
-                let ty = if mode == VoteMode::Ballot { Type::B32 } else { Type::Pred };
-                let d = self.destination(d, ty)?;
-                self.emit(Op::Vote(Box::new(Vote { mode, d, a, members })));
-            }
-            "match" => {
-                self.class(Class::Warp);
-                let all = words.take("all");
-                if !all && !words.take("any") {
-                    return Err("expected .any or .all".into());
-                }
-                self.sync(words)?;
-                let ty = words.ty()?;
-                let [d, a, members] = operands else { return mismatch() };
-                let a = self.source_reg(a, ty)?;
-                let members = self.source(members, Type::B32)?;
-                let (d, p) = self.destination_pair(d, Type::B32)?;
-                self.emit(Op::Match(Box::new(Match { all, d, p, a, members })));
-            }
-            "redux" => {
-                self.class(Class::Warp);
-                self.sync(words)?;
-                let op = words
-                    .pick(|w| {
-                        Some(match w {
-                            "add" => Rmw::Add,
-                            "min" => Rmw::Min,
-                            "max" => Rmw::Max,
-                            "and" => Rmw::And,
-                            "or" => Rmw::Or,
-                            "xor" => Rmw::Xor,
-                            _ => return None,
-                        })
-                    })
-                    .ok_or("no operation")?;
-                let ty = words.ty()?;
-                let [d, a, members] = operands else { return mismatch() };
-                let a = self.source(a, ty)?;
-                let members = self.source(members, Type::B32)?;
-                let d = self.destination(d, ty)?;
-                let signed = ty == Type::S32;
-                self.emit(Op::Redux(Box::new(Redux { op, signed, d, a, members })));
-            }
+        let op = match opcode {
+            "shfl" => self.shuffle(words, operands)?,
+            "vote" => self.vote(words, operands)?,
+            "match" => self.match_lanes(words, operands)?,
+            "redux" => self.redux(words, operands)?,
             "activemask" => {
-                self.class(Class::Warp);
                 words.ty()?;
                 let [d] = operands else { return mismatch() };
-                let d = self.destination(d, Type::B32)?;
-                self.emit(Op::ActiveMask { d });
+                Op::ActiveMask { d: self.destination(d, Type::B32)? }
             }
-            "elect" => {
-                self.class(Class::Warp);
-                self.sync(words)?;
-                let [Operand::Pair(d, p), members] = operands else { return mismatch() };
-                let members = self.source(members, Type::B32)?;
-                let d = match &**d {
-                    Operand::Name(name) if name == "_" => None,
-                    d => Some(self.destination(d, Type::B32)?),
-                };
-                let p = self.destination(p, Type::Pred)?;
-                self.emit(Op::Elect { d, p, members });
-            }
+            "elect" => self.elect(words, operands)?,
             // `bar` is `barrier` that is aligned.
-            "bar" => self.barrier(words, operands, true)?,
-            "barrier" => self.barrier(words, operands, false)?,
+            "bar" | "barrier" => {
+                self.barrier(words, operands, opcode == "bar")?;
+                return Ok(true);
+            }
             "nanosleep" | "griddepcontrol" => {
                 self.class(Class::Other);
                 words.take("launch_dependents");
                 words.take("wait");
                 words.take("u32");
                 self.emit(Op::Nop);
+                return Ok(true);
             }
             "setmaxnreg" => {
                 self.class(Class::Other);
-                if !words.take("inc") && !words.take("dec") {
-                    return Err("expected .inc or .dec".into());
-                }
-                self.sync(words)?;
-                words.take("aligned");
-                words.ty()?;
-                let [Operand::Int(count)] = operands else { return mismatch() };
-                if !(24..=256).contains(count) || count % 8 != 0 {
-                    return Err(format!("{count} registers: expected a multiple of 8 in 24..=256"));
-                }
+                self.set_max_registers(words, operands)?;
                 self.emit(Op::SetMaxNReg);
+                return Ok(true);
             }
             _ => return Ok(false),
-        }
+        };
+        self.class(Class::Warp);
+        self.emit(op);
         Ok(true)
+    }
+
+    fn shuffle(&mut self, words: &mut Words, operands: &[Operand]) -> Lowered<Op> {
+        self.sync(words)?;
+        let mode = words.look_up(&[
+            ("up", ShuffleMode::Up),
+            ("down", ShuffleMode::Down),
+            ("bfly", ShuffleMode::Butterfly),
+            ("idx", ShuffleMode::Index),
+        ]);
+        let mode = mode.ok_or("no mode")?;
+        words.ty()?;
+        let [d, a, b, c, members] = operands else { return mismatch() };
+        let a = self.source(a, Type::B32)?;
+        let b = self.source(b, Type::B32)?;
+        let c = self.source(c, Type::B32)?;
+        let members = self.source(members, Type::B32)?;
+        let (d, p) = self.destination_pair(d, Type::B32)?;
+        Ok(Op::Shuffle(Box::new(Shuffle { mode, d, p, a, b, c, members })))
+    }
+
+    fn vote(&mut self, words: &mut Words, operands: &[Operand]) -> Lowered<Op> {
+        self.sync(words)?;
+        let mode = words.look_up(&[
+            ("all", VoteMode::All),
+            ("any", VoteMode::Any),
+            ("uni", VoteMode::Uniform),
+            ("ballot", VoteMode::Ballot),
+        ]);
+        let mode = mode.ok_or("no mode")?;
+        words.ty()?;
+        let [d, a, members] = operands else { return mismatch() };
+        let a = self.source(a, Type::Pred)?;
+        let members = self.source(members, Type::B32)?;
+        let ty = if mode == VoteMode::Ballot { Type::B32 } else { Type::Pred };
+        let d = self.destination(d, ty)?;
+        Ok(Op::Vote(Box::new(Vote { mode, d, a, members })))
+    }
+
+    fn match_lanes(&mut self, words: &mut Words, operands: &[Operand]) -> Lowered<Op> {
+        let all = words.take("all");
+        if !all && !words.take("any") {
+            return Err("expected .any or .all".into());
+        }
+        self.sync(words)?;
+        let ty = words.ty()?;
+        let [d, a, members] = operands else { return mismatch() };
+        let a = self.source_reg(a, ty)?;
+        let members = self.source(members, Type::B32)?;
+        let (d, p) = self.destination_pair(d, Type::B32)?;
+        Ok(Op::Match(Box::new(Match { all, d, p, a, members })))
+    }
+
+    fn redux(&mut self, words: &mut Words, operands: &[Operand]) -> Lowered<Op> {
+        self.sync(words)?;
+        let op = words.fold().ok_or("no operation")?;
+        let ty = words.ty()?;
+        let [d, a, members] = operands else { return mismatch() };
+        let a = self.source(a, ty)?;
+        let members = self.source(members, Type::B32)?;
+        let d = self.destination(d, ty)?;
+        let signed = ty == Type::S32;
+        Ok(Op::Redux(Box::new(Redux { op, signed, d, a, members })))
+    }
+
+    fn elect(&mut self, words: &mut Words, operands: &[Operand]) -> Lowered<Op> {
+        self.sync(words)?;
+        let [Operand::Pair(d, p), members] = operands else { return mismatch() };
+        let members = self.source(members, Type::B32)?;
+        let d = match &**d {
+            Operand::Name(name) if name == "_" => None,
+            d => Some(self.destination(d, Type::B32)?),
+        };
+        let p = self.destination(p, Type::Pred)?;
+        Ok(Op::Elect { d, p, members })
+    }
+
+    /// Checks `setmaxnreg`, which changes nothing here.
+    fn set_max_registers(&mut self, words: &mut Words, operands: &[Operand]) -> Lowered {
+        if !words.take("inc") && !words.take("dec") {
+            return Err("expected .inc or .dec".into());
+        }
+        self.sync(words)?;
+        words.take("aligned");
+        words.ty()?;
+        let [Operand::Int(count)] = operands else { return mismatch() };
+        if !(24..=256).contains(count) || count % 8 != 0 {
+            return Err(format!("{count} registers: expected a multiple of 8 in 24..=256"));
+        }
+        Ok(())
     }
 
     pub(super) fn sync(&mut self, words: &mut Words) -> Lowered {
@@ -207,7 +201,7 @@ impl Lower<'_> {
             _ => {
                 words.pick(|w| matches!(w, "u32" | "pred").then_some(()));
                 let [d, rest @ .., p] = operands else {
-                    return Err("operands do not fit".into());
+                    return mismatch();
                 };
                 (Some(d), rest, Some(p))
             }
@@ -215,7 +209,7 @@ impl Lower<'_> {
         let (id, threads) = match rest {
             [id] => (id, None),
             [id, threads] => (id, Some(threads)),
-            _ => return Err("operands do not fit".into()),
+            _ => return mismatch(),
         };
         if mode == BarrierMode::Arrive && threads.is_none() {
             return Err("an arrive needs a thread count".into());

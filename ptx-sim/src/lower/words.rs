@@ -1,8 +1,31 @@
 //! The modifiers of an instruction, consumed one by one; what is left over is unknown.
 
 use super::builder::Lowered;
-use crate::program::{Ordering, Scope};
+use crate::program::{Ordering, Rmw, Scope};
 use crate::syntax::ast::{Space, Type};
+
+/// Modifiers of caching.
+const CACHING: [&str; 19] = [
+    "ca",
+    "cg",
+    "cs",
+    "lu",
+    "cv",
+    "wb",
+    "wt",
+    "nc",
+    "L1::evict_normal",
+    "L1::evict_unchanged",
+    "L1::evict_first",
+    "L1::evict_last",
+    "L1::no_allocate",
+    "L2::64B",
+    "L2::128B",
+    "L2::256B",
+    "L2::evict_first",
+    "L2::evict_last",
+    "L2::evict_normal",
+];
 
 pub struct Words<'a> {
     left: Vec<&'a str>,
@@ -25,11 +48,33 @@ impl<'a> Words<'a> {
     }
 
     /// Consumes and returns the first modifier that `find` knows.
-    pub fn pick<T>(&mut self, find: impl Fn(&str) -> Option<T>) -> Option<T> {
+    pub fn pick<T>(&mut self, find: impl Fn(&'a str) -> Option<T>) -> Option<T> {
         let (at, value) =
             self.left.iter().enumerate().find_map(|(at, w)| find(w).map(|v| (at, v)))?;
         self.left.remove(at);
         Some(value)
+    }
+
+    /// Consumes and returns the first modifier among `names`.
+    pub fn one_of(&mut self, names: &[&str]) -> Option<&'a str> {
+        self.pick(|w| names.contains(&w).then_some(w))
+    }
+
+    /// Consumes the first modifier that a table has, and returns its entry.
+    pub fn look_up<T: Copy>(&mut self, table: &[(&str, T)]) -> Option<T> {
+        self.pick(|w| table.iter().find(|(name, _)| *name == w).map(|(_, entry)| *entry))
+    }
+
+    /// Consumes an operation that folds values.
+    pub fn fold(&mut self) -> Option<Rmw> {
+        self.look_up(&[
+            ("add", Rmw::Add),
+            ("min", Rmw::Min),
+            ("max", Rmw::Max),
+            ("and", Rmw::And),
+            ("or", Rmw::Or),
+            ("xor", Rmw::Xor),
+        ])
     }
 
     /// Consumes the first type.
@@ -55,21 +100,16 @@ impl<'a> Words<'a> {
     /// Consumes the modifiers of memory order and of caching; the latter change nothing here. An access without a memory
     /// order is weak; without a named scope, its scope is the GPU.
     pub fn ordering(&mut self) -> Ordering {
-        let strong = self.pick(|w| {
-            matches!(w, "relaxed" | "acquire" | "release" | "acq_rel").then(|| w.to_owned())
-        });
+        let strong = self.one_of(&["relaxed", "acquire", "release", "acq_rel"]);
         // Both are relaxed at the scope of the system.
         let volatile = [self.take("volatile"), self.take("mmio")].contains(&true);
         self.take("weak");
-        let scope = self.pick(|w| {
-            Some(match w {
-                "cta" => Scope::Cta,
-                "cluster" => Scope::Cluster,
-                "gpu" | "sys" => Scope::Gpu,
-                _ => return None,
-            })
-        });
-        let strong = strong.as_deref();
+        let scope = self.look_up(&[
+            ("cta", Scope::Cta),
+            ("cluster", Scope::Cluster),
+            ("gpu", Scope::Gpu),
+            ("sys", Scope::Gpu),
+        ]);
         let order = Ordering {
             scope: match (strong.is_some() || volatile, scope) {
                 (false, None) => Scope::Weak,
@@ -78,33 +118,7 @@ impl<'a> Words<'a> {
             acquire: matches!(strong, Some("acquire" | "acq_rel")),
             release: matches!(strong, Some("release" | "acq_rel")),
         };
-        while self
-            .pick(|w| {
-                let known = matches!(
-                    w,
-                    "ca" | "cg"
-                        | "cs"
-                        | "lu"
-                        | "cv"
-                        | "wb"
-                        | "wt"
-                        | "nc"
-                        | "L1::evict_normal"
-                        | "L1::evict_unchanged"
-                        | "L1::evict_first"
-                        | "L1::evict_last"
-                        | "L1::no_allocate"
-                        | "L2::64B"
-                        | "L2::128B"
-                        | "L2::256B"
-                        | "L2::evict_first"
-                        | "L2::evict_last"
-                        | "L2::evict_normal"
-                );
-                known.then_some(())
-            })
-            .is_some()
-        {}
+        while self.one_of(&CACHING).is_some() {}
         order
     }
 

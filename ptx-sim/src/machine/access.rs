@@ -1,7 +1,8 @@
 //! Loads, stores and atomics in every state space.
 
+use super::clocks::Clocks;
 use super::shadow::Kind;
-use super::shared::Remote;
+use super::shared::{Actor, Conflict, Remote, Shared};
 use super::state::SharedAddress;
 use super::team::Team;
 use super::warp::Warp;
@@ -139,14 +140,14 @@ impl Team<'_> {
 
     pub fn count_global(&mut self, at: &Addresses, mask: Mask, bytes: u32) {
         let transfers = measure::sectors(at, mask, bytes);
-        let counts = &mut self.counts[self.source as usize];
+        let counts = self.tally.here();
         counts.sectors += transfers.done;
         counts.ideal_sectors += transfers.ideal;
     }
 
     pub fn count_shared(&mut self, at: &Addresses, mask: Mask, bytes: u32) {
         let transfers = measure::wavefronts(at, mask, bytes);
-        let counts = &mut self.counts[self.source as usize];
+        let counts = self.tally.here();
         counts.wavefronts += transfers.done;
         counts.ideal_wavefronts += transfers.ideal;
     }
@@ -188,26 +189,16 @@ impl Team<'_> {
             Space::Shared => {
                 self.count_shared(at, mask, total);
                 for lane in lanes(mask) {
-                    let actor = self.actor(warp, lane);
-                    let address = match self.place(lane, at[lane])? {
-                        SharedAddress::Here(address) => address,
-                        SharedAddress::There { rank, address } => {
-                            let size = (total, total);
-                            let from =
-                                self.reach(warp, lane, (rank, address), size, Remote::Read)?;
-                            let peer = &self.cluster.peers[rank].shared;
-                            for (e, values) in values[..count].iter_mut().enumerate() {
-                                values[lane] = peer.load(from + e as u32 * bytes, bytes);
-                            }
-                            continue;
-                        }
-                    };
-                    let address = self.shared.locate(lane, address, total, total)?;
-                    self.shared
-                        .read(&self.clocks, actor, address, total)
-                        .map_err(|c| self.refuse(actor, c))?;
+                    let place = (at[lane], total);
+                    let (shared, from) = self.shared_at(
+                        warp,
+                        lane,
+                        place,
+                        Remote::Read,
+                        |shared, clocks, by, at| shared.read(clocks, by, at, total),
+                    )?;
                     for (e, values) in values[..count].iter_mut().enumerate() {
-                        values[lane] = self.shared.load(address + e as u32 * bytes, bytes);
+                        values[lane] = shared.load(from + e as u32 * bytes, bytes);
                     }
                 }
             }
@@ -261,6 +252,30 @@ impl Team<'_> {
         Ok(())
     }
 
+    /// The shared memory that a lane's access goes to, and its place there: in the block itself, where `note` checks and
+    /// notes it, or in another of the cluster.
+    #[inline(always)]
+    fn shared_at(
+        &mut self,
+        warp: &Warp,
+        lane: usize,
+        (address, bytes): (u64, u32),
+        remote: Remote,
+        note: impl FnOnce(&mut Shared, &Clocks, Actor, u32) -> Result<(), Conflict>,
+    ) -> Step<(&mut Shared, u32)> {
+        let address = match self.place(lane, address)? {
+            SharedAddress::Here(address) => address,
+            SharedAddress::There { rank, address } => {
+                let at = self.reach(warp, lane, (rank, address), (bytes, bytes), remote)?;
+                return Ok((&mut self.cluster.peers[rank].shared, at));
+            }
+        };
+        let at = self.shared.locate(lane, address, bytes, bytes)?;
+        let actor = self.actor(warp, lane);
+        note(&mut self.shared, &self.clocks, actor, at).map_err(|c| self.refuse(actor, c))?;
+        Ok((&mut self.shared, at))
+    }
+
     pub fn store(&mut self, warp: &mut Warp, op: &Store, mask: Mask) -> Step {
         self.stores += 1;
         let at = Self::addresses(warp, &op.address);
@@ -276,63 +291,28 @@ impl Team<'_> {
                 Space::Shared => {
                     self.count_shared(at, mask, total);
                     for lane in lanes(mask) {
-                        let address = match self.place(lane, at[lane])? {
-                            SharedAddress::Here(address) => address,
-                            SharedAddress::There { rank, address } => {
-                                let size = (total, total);
-                                let to =
-                                    self.reach(warp, lane, (rank, address), size, Remote::Write)?;
-                                let peer = &mut self.cluster.peers[rank].shared;
-                                for (e, values) in values[..count].iter().enumerate() {
-                                    peer.store(to + e as u32 * bytes, bytes, values[lane]);
-                                }
-                                continue;
-                            }
-                        };
-                        let address = self.shared.locate(lane, address, total, total)?;
                         // Eight bytes at a time: what runs over is overwritten by the next.
                         let mut data = [0; 8 * MAX_VECTOR + 8];
                         for (e, values) in values[..count].iter().enumerate() {
                             data[e * bytes as usize..][..8]
                                 .copy_from_slice(&values[lane].to_le_bytes());
                         }
-                        let actor = self.actor(warp, lane);
-                        self.shared
-                            .write(&self.clocks, actor, address, &data[..total as usize])
-                            .map_err(|c| self.refuse(actor, c))?;
+                        let (place, data) = ((at[lane], total), &data[..total as usize]);
+                        let (shared, to) = self.shared_at(
+                            warp,
+                            lane,
+                            place,
+                            Remote::Write,
+                            |shared, clocks, by, at| shared.write(clocks, by, at, data),
+                        )?;
                         for (e, values) in values[..count].iter().enumerate() {
-                            self.shared.store(address + e as u32 * bytes, bytes, values[lane]);
+                            shared.store(to + e as u32 * bytes, bytes, values[lane]);
                         }
                     }
                 }
                 Space::Global | Space::Generic => {
                     self.count_global(at, mask, total);
-                    let env = self.env;
-                    let value =
-                        |lane: usize, e: usize| values[e][lane] & (u64::MAX >> (64 - 8 * bytes));
-                    let same = |lane: usize, twin: Option<usize>| match twin {
-                        Some(twin) => (0..count).all(|e| value(lane, e) == value(twin, e)),
-                        None => env.view.find(at[lane], u64::from(total)).is_some_and(|region| {
-                            (0..count).all(|e| {
-                                let to = at[lane] + e as u64 * u64::from(bytes);
-                                region.load(to, bytes) == value(lane, e)
-                            })
-                        }),
-                    };
-                    let mut last = None;
-                    for lane in lanes(mask) {
-                        last = Some(self.region(last, lane, at[lane], total, total)?);
-                    }
-                    self.global(warp, at, mask, total, op.order, Kind::Write(&same))?;
-                    let mut last = None;
-                    for lane in lanes(mask) {
-                        let region = self.region(last, lane, at[lane], total, total)?;
-                        for (e, values) in values[..count].iter().enumerate() {
-                            let to = at[lane] + e as u64 * u64::from(bytes);
-                            region.store(to, bytes, values[lane]);
-                        }
-                        last = Some(region);
-                    }
+                    self.store_global(warp, at, mask, op, &values[..count])?;
                 }
                 Space::Local => {
                     for lane in lanes(mask) {
@@ -355,6 +335,43 @@ impl Team<'_> {
         })
     }
 
+    fn store_global(
+        &mut self,
+        warp: &Warp,
+        at: &Addresses,
+        mask: Mask,
+        op: &Store,
+        values: &[[u64; LANES]],
+    ) -> Step {
+        let (bytes, total) = (op.bytes, op.bytes * values.len() as u32);
+        let env = self.env;
+        let value = |lane: usize, e: usize| values[e][lane] & (u64::MAX >> (64 - 8 * bytes));
+        let same = |lane: usize, twin: Option<usize>| match twin {
+            Some(twin) => (0..values.len()).all(|e| value(lane, e) == value(twin, e)),
+            None => env.view.find(at[lane], u64::from(total)).is_some_and(|region| {
+                (0..values.len()).all(|e| {
+                    let to = at[lane] + e as u64 * u64::from(bytes);
+                    region.load(to, bytes) == value(lane, e)
+                })
+            }),
+        };
+        let mut last = None;
+        for lane in lanes(mask) {
+            last = Some(self.region(last, lane, at[lane], total, total)?);
+        }
+        self.global(warp, at, mask, total, op.order, Kind::Write(&same))?;
+        let mut last = None;
+        for lane in lanes(mask) {
+            let region = self.region(last, lane, at[lane], total, total)?;
+            for (e, values) in values.iter().enumerate() {
+                let to = at[lane] + e as u64 * u64::from(bytes);
+                region.store(to, bytes, values[lane]);
+            }
+            last = Some(region);
+        }
+        Ok(())
+    }
+
     pub fn atomic(&mut self, warp: &mut Warp, op: &Atomic, mask: Mask) -> Step {
         let at = Self::addresses(warp, &op.address);
         let bytes = op.ty.bytes();
@@ -366,29 +383,18 @@ impl Team<'_> {
                 Space::Shared => {
                     self.count_shared(at, mask, bytes);
                     for lane in lanes(mask) {
-                        let address = match self.place(lane, at[lane])? {
-                            SharedAddress::Here(address) => address,
-                            SharedAddress::There { rank, address } => {
-                                let size = (bytes, bytes);
-                                let to =
-                                    self.reach(warp, lane, (rank, address), size, Remote::Atomic)?;
-                                let peer = &mut self.cluster.peers[rank].shared;
-                                old[lane] = peer.load(to, bytes);
-                                let new = modify(op.op, op.ty, old[lane], a[lane], b[lane]);
-                                self.stores += u64::from(new != old[lane]);
-                                peer.store(to, bytes, new);
-                                continue;
-                            }
-                        };
-                        let address = self.shared.locate(lane, address, bytes, bytes)?;
-                        let actor = self.actor(warp, lane);
-                        self.shared
-                            .update(&self.clocks, actor, address, bytes)
-                            .map_err(|c| self.refuse(actor, c))?;
-                        old[lane] = self.shared.load(address, bytes);
+                        let place = (at[lane], bytes);
+                        let (shared, at) = self.shared_at(
+                            warp,
+                            lane,
+                            place,
+                            Remote::Atomic,
+                            |shared, clocks, by, at| shared.update(clocks, by, at, bytes),
+                        )?;
+                        old[lane] = shared.load(at, bytes);
                         let new = modify(op.op, op.ty, old[lane], a[lane], b[lane]);
+                        shared.store(at, bytes, new);
                         self.stores += u64::from(new != old[lane]);
-                        self.shared.store(address, bytes, new);
                     }
                 }
                 Space::Global | Space::Generic => {

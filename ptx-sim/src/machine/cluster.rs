@@ -156,7 +156,7 @@ impl Team<'_> {
                 format!("the mbarrier at 0x{at:x} of block {rank} of the cluster {reason}");
             Err(Stop::at(FaultKind::Invalid, lane, message))
         };
-        let Some(state) = peer.mbarriers.get_mut(&at) else {
+        let Some(state) = peer.engine.mbarriers.get_mut(&at) else {
             return invalid("has not been initialised");
         };
         let (by, clock) = state.initialised;
@@ -170,7 +170,8 @@ impl Team<'_> {
             state.view[peer.clocks.remote()] = clock;
             let view = state.remote.entry(own).or_default();
             merge(view, released);
-            Self::arrive(state, lane, count, &mut peer.events)?;
+            state.arrive(lane, count)?;
+            peer.engine.events += 1;
         }
         Ok(())
     }
@@ -198,9 +199,7 @@ impl Team<'_> {
             let peer = Peer {
                 shared: std::mem::take(&mut team.shared),
                 clocks: std::mem::take(&mut team.clocks),
-                mbarriers: std::mem::take(&mut team.mbarriers),
-                transfers: std::mem::take(&mut team.transfers),
-                events: team.events,
+                engine: std::mem::take(&mut team.engine),
             };
             teams[rank].cluster.peers[other] = peer;
         }
@@ -213,9 +212,7 @@ impl Team<'_> {
             let team = &mut teams[other];
             team.shared = peer.shared;
             team.clocks = peer.clocks;
-            team.mbarriers = peer.mbarriers;
-            team.transfers = peer.transfers;
-            team.events = peer.events;
+            team.engine = peer.engine;
         }
     }
 }

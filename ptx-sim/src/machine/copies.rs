@@ -58,7 +58,7 @@ impl Team<'_> {
             self.shared
                 .begin_copy(&self.clocks, actor, at, op.bytes, false)
                 .map_err(|c| self.refuse(actor, c))?;
-            let source = self.source;
+            let source = self.tally.source;
             let copies = &mut self.copies[warp.index];
             copies.list.push(Copy {
                 lane: lane as u8,

@@ -4,10 +4,9 @@
 //! as it may: when a warp waits on its mbarrier. Until then its destination may not be touched, so that a
 //! missing wait shows in every run and not only in unlucky ones.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::access::modify;
+use super::access::{Addresses, modify};
 use super::shadow::{COPY, Kind};
 use super::shared::Remote;
 use super::state::{Flow, MbarrierState, SharedAddress, Transfer, Work, merge};
@@ -17,8 +16,9 @@ use crate::error::{FaultKind, Step, Stop};
 use crate::lanes::{LANES, Lane, Mask, lanes};
 use crate::memory::Region;
 use crate::program::{
-    Address, Bulk, CLUSTER_SHIFT, Mbarrier, MbarrierOp, PARAM_WINDOW, WINDOW, WaitBy,
+    Address, Bulk, CLUSTER_SHIFT, Mbarrier, MbarrierOp, PARAM_WINDOW, SHARED_WINDOW, WINDOW, WaitBy,
 };
+use crate::syntax::ast::Space;
 use crate::tensor::descriptor::swizzle;
 use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 
@@ -26,10 +26,19 @@ use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 const SPINS: u32 = 1024;
 
 impl Team<'_> {
+    /// Addresses of an operand in shared memory.
+    fn shared_addresses(warp: &Warp, address: &Address) -> Addresses {
+        let at = Self::addresses(warp, address);
+        match address.space {
+            Space::Generic => at.map(|a| a.wrapping_sub(SHARED_WINDOW)),
+            _ => at,
+        }
+    }
+
     fn mbarrier_at(&mut self, warp: &Warp, lane: usize, address: u64) -> Step<&mut MbarrierState> {
         let at = self.shared.locate(lane, address, 8, 8)?;
         let seen = self.clocks.view(warp.index);
-        let Some(state) = self.mbarriers.get_mut(&at) else {
+        let Some(state) = self.engine.mbarriers.get_mut(&at) else {
             return Err(Stop::at(
                 FaultKind::Invalid,
                 lane,
@@ -49,40 +58,42 @@ impl Team<'_> {
         Ok(state)
     }
 
-    /// Ends the phase of an mbarrier if nothing is missing.
-    fn complete_phase(state: &mut MbarrierState, events: &mut u64) {
-        *events += 1;
-        if state.pending == 0 && state.tx == 0 {
-            state.phase += 1;
-            state.pending = state.count;
-            state.done.clone_from(&state.view);
-            state.remote_done.clone_from(&state.remote);
-        }
-    }
-
-    pub fn arrive(state: &mut MbarrierState, lane: usize, count: u32, events: &mut u64) -> Step {
-        if count == 0 || count > state.pending {
-            return Err(Stop::at(
-                FaultKind::Invalid,
-                lane,
-                format!("{count} arrivals at an mbarrier that expects {} more", state.pending),
-            ));
-        }
-        state.pending -= count;
-        Self::complete_phase(state, events);
-        Ok(())
-    }
-
     pub fn mbarrier(&mut self, warp: &mut Warp, op: &Mbarrier, mask: Mask) -> Step<Flow> {
-        let mut at = Self::addresses(warp, &op.address);
-        if op.address.space == crate::syntax::ast::Space::Generic {
-            at = at.map(|a| a.wrapping_sub(crate::program::SHARED_WINDOW));
+        let mut at = Self::shared_addresses(warp, &op.address);
+        let mask = self.arrive_elsewhere(warp, op.op, &mut at, mask)?;
+        if mask == 0 {
+            return Ok(Flow::Next);
         }
+        match op.op {
+            MbarrierOp::Init { count } => self.initialise(warp, count, &at, mask)?,
+            MbarrierOp::Invalidate => {
+                for lane in lanes(mask) {
+                    self.mbarrier_at(warp, lane, at[lane])?;
+                    self.engine.mbarriers.remove(&(at[lane] as u32));
+                }
+            }
+            MbarrierOp::Arrive { .. } => self.arrive(warp, op.op, &at, mask)?,
+            MbarrierOp::ExpectTx { bytes } => self.transact(warp, (bytes, 1), &at, mask)?,
+            MbarrierOp::CompleteTx { bytes } => self.transact(warp, (bytes, -1), &at, mask)?,
+            MbarrierOp::Wait { .. } => return self.wait(warp, op.op, &at, mask),
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Arrives at mbarriers of other blocks of the cluster. Returns the lanes whose mbarrier is the block's own, with
+    /// its address in `at`.
+    fn arrive_elsewhere(
+        &mut self,
+        warp: &Warp,
+        op: MbarrierOp,
+        at: &mut Addresses,
+        mask: Mask,
+    ) -> Step<Mask> {
         let narrow = |slot: u32, lane: usize| warp.registers.narrow[slot as usize][lane];
         let mut here = mask;
         let mut released = Vec::new();
         for lane in lanes(mask) {
-            let (rank, address) = match self.place(lane, at[lane])? {
+            let place = match self.place(lane, at[lane])? {
                 SharedAddress::Here(address) => {
                     at[lane] = address;
                     continue;
@@ -90,7 +101,7 @@ impl Team<'_> {
                 SharedAddress::There { rank, address } => (rank, address),
             };
             here &= !(1 << lane);
-            let does = match op.op {
+            let does = match op {
                 MbarrierOp::Arrive { state: None, count, expect, drop: false } => (
                     count.map_or(1, |c| narrow(c, lane)),
                     expect.map_or(0, |e| i64::from(narrow(e, lane))),
@@ -107,165 +118,139 @@ impl Team<'_> {
             if released.is_empty() {
                 self.clocks.release(warp.index, &mut released);
             }
-            self.remote_arrive(lane, (rank, address), does, &released)?;
+            self.remote_arrive(lane, place, does, &released)?;
         }
-        let mask = here;
-        if mask == 0 {
-            return Ok(Flow::Next);
+        Ok(here)
+    }
+
+    /// `mbarrier.init`
+    fn initialise(&mut self, warp: &Warp, count: u32, at: &Addresses, mask: Mask) -> Step {
+        for lane in lanes(mask) {
+            let address = self.shared.locate(lane, at[lane], 8, 8)?;
+            let actor = self.actor(warp, lane);
+            self.shared
+                .write(&self.clocks, actor, address, &[0; 8])
+                .map_err(|c| self.refuse(actor, c))?;
+            let count = warp.registers.narrow[count as usize][lane];
+            if !(1..1 << 20).contains(&count) {
+                return Err(Stop::at(
+                    FaultKind::Invalid,
+                    lane,
+                    format!("an mbarrier for {count} arrivals: expected 1 to 2^20 - 1"),
+                ));
+            }
+            let initialised = (warp.index, self.clocks.view(warp.index)[warp.index]);
+            let state = MbarrierState::new(count, initialised, self.clocks.width());
+            self.engine.mbarriers.insert(address, state);
         }
-        match op.op {
-            MbarrierOp::Init { count } => {
-                for lane in lanes(mask) {
-                    let address = self.shared.locate(lane, at[lane], 8, 8)?;
-                    let actor = self.actor(warp, lane);
-                    self.shared
-                        .write(&self.clocks, actor, address, &[0; 8])
-                        .map_err(|c| self.refuse(actor, c))?;
-                    let count = narrow(count, lane);
-                    if !(1..1 << 20).contains(&count) {
-                        return Err(Stop::at(
-                            FaultKind::Invalid,
-                            lane,
-                            format!("an mbarrier for {count} arrivals: expected 1 to 2^20 - 1"),
-                        ));
-                    }
-                    let clock = self.clocks.view(warp.index)[warp.index];
-                    self.mbarriers.insert(
-                        address,
-                        MbarrierState {
-                            count,
-                            pending: count,
-                            tx: 0,
-                            phase: 0,
-                            view: Vec::new(),
-                            done: vec![0; self.clocks.width()],
-                            initialised: (warp.index, clock),
-                            remote: BTreeMap::new(),
-                            remote_done: BTreeMap::new(),
-                        },
-                    );
-                }
-                self.events += 1;
+        self.engine.events += 1;
+        Ok(())
+    }
+
+    /// `mbarrier.arrive` in its forms.
+    fn arrive(&mut self, warp: &mut Warp, op: MbarrierOp, at: &Addresses, mask: Mask) -> Step {
+        let MbarrierOp::Arrive { state: token, count, expect, drop } = op else { return Ok(()) };
+        let mut tokens = [0u64; LANES];
+        // One release for the lanes that arrive together.
+        let mut released = Vec::new();
+        self.clocks.release(warp.index, &mut released);
+        for lane in lanes(mask) {
+            let narrow = |slot: u32| warp.registers.narrow[slot as usize][lane];
+            let state = self.mbarrier_at(warp, lane, at[lane])?;
+            tokens[lane] = state.phase << 32 | u64::from(state.pending);
+            state.tx += expect.map_or(0, |e| i64::from(narrow(e)));
+            merge(&mut state.view, &released);
+            if drop {
+                state.count = state.count.saturating_sub(1);
             }
-            MbarrierOp::Invalidate => {
-                for lane in lanes(mask) {
-                    self.mbarrier_at(warp, lane, at[lane])?;
-                    self.mbarriers.remove(&(at[lane] as u32));
+            state.arrive(lane, count.map_or(1, narrow))?;
+            self.engine.events += 1;
+        }
+        if let Some(d) = token {
+            u64::write(&mut warp.registers, d, mask, &tokens);
+        }
+        Ok(())
+    }
+
+    /// `mbarrier.expect_tx` and `mbarrier.complete_tx`: as many bytes as a register says, times `sign`.
+    fn transact(
+        &mut self,
+        warp: &Warp,
+        (bytes, sign): (u32, i64),
+        at: &Addresses,
+        mask: Mask,
+    ) -> Step {
+        for lane in lanes(mask) {
+            let bytes = i64::from(warp.registers.narrow[bytes as usize][lane]);
+            self.mbarrier_at(warp, lane, at[lane])?.transact(sign * bytes);
+            self.engine.events += 1;
+        }
+        Ok(())
+    }
+
+    /// `mbarrier.test_wait` and `mbarrier.try_wait`
+    fn wait(&mut self, warp: &mut Warp, op: MbarrierOp, at: &Addresses, mask: Mask) -> Step<Flow> {
+        let MbarrierOp::Wait { p, by, blocking } = op else { return Ok(Flow::Next) };
+        let mut done = [false; LANES];
+        let mut waiting = None;
+        for lane in lanes(mask) {
+            let over = |state: &MbarrierState| match by {
+                WaitBy::Parity(slot) => {
+                    let parity = warp.registers.narrow[slot as usize][lane];
+                    state.phase & 1 != u64::from(parity & 1)
                 }
+                WaitBy::State(slot) => {
+                    state.phase != warp.registers.wide[slot as usize][lane] >> 32
+                }
+            };
+            let address = at[lane] as u32;
+            if !over(self.mbarrier_at(warp, lane, at[lane])?) {
+                self.run_engine(address)?;
             }
-            MbarrierOp::Arrive { state: token, count, expect, drop } => {
-                let mut tokens = [0u64; LANES];
-                // One release for the lanes that arrive together.
-                let mut released = Vec::new();
-                self.clocks.release(warp.index, &mut released);
-                for lane in lanes(mask) {
-                    let count = count.map_or(1, |c| narrow(c, lane));
-                    let expect = expect.map_or(0, |e| i64::from(narrow(e, lane)));
-                    self.mbarrier_at(warp, lane, at[lane])?;
-                    let Self { mbarriers, events, .. } = self;
-                    let state = mbarriers.get_mut(&(at[lane] as u32)).expect("found");
-                    tokens[lane] = state.phase << 32 | u64::from(state.pending);
-                    state.tx += expect;
-                    merge(&mut state.view, &released);
-                    if drop {
-                        state.count = state.count.saturating_sub(1);
-                    }
-                    Self::arrive(state, lane, count, events)?;
+            let state = &self.engine.mbarriers[&address];
+            done[lane] = over(state);
+            if done[lane] {
+                self.clocks.join(warp.index, &state.done);
+                for (&rank, view) in &state.remote_done {
+                    self.cluster.see(rank, view);
                 }
-                if let Some(d) = token {
-                    u64::write(&mut warp.registers, d, mask, &tokens);
-                }
-            }
-            MbarrierOp::ExpectTx { bytes } | MbarrierOp::CompleteTx { bytes } => {
-                let sign = if matches!(op.op, MbarrierOp::ExpectTx { .. }) { 1 } else { -1 };
-                for lane in lanes(mask) {
-                    let bytes = i64::from(narrow(bytes, lane));
-                    self.mbarrier_at(warp, lane, at[lane])?;
-                    let Self { mbarriers, events, .. } = self;
-                    let state = mbarriers.get_mut(&(at[lane] as u32)).expect("found");
-                    state.tx += sign * bytes;
-                    Self::complete_phase(state, events);
-                }
-            }
-            MbarrierOp::Wait { p, by, blocking } => {
-                let mut done = [false; LANES];
-                let mut waiting = None;
-                for lane in lanes(mask) {
-                    self.mbarrier_at(warp, lane, at[lane])?;
-                    let address = at[lane] as u32;
-                    let over = |state: &MbarrierState| match by {
-                        WaitBy::Parity(slot) => {
-                            let parity = warp.registers.narrow[slot as usize][lane];
-                            state.phase & 1 != u64::from(parity & 1)
-                        }
-                        WaitBy::State(slot) => {
-                            state.phase != warp.registers.wide[slot as usize][lane] >> 32
-                        }
-                    };
-                    if !over(&self.mbarriers[&address]) {
-                        self.run_engine(address)?;
-                    }
-                    let state = &self.mbarriers[&address];
-                    done[lane] = over(state);
-                    if done[lane] {
-                        self.clocks.join(warp.index, &state.done);
-                        for (&rank, view) in &state.remote_done {
-                            self.cluster.see(rank, view);
-                        }
-                    } else {
-                        waiting = Some(address);
-                    }
-                }
-                if let Some(address) = waiting {
-                    let state = State::Mbarrier { address, seen: self.events };
-                    if blocking {
-                        return Ok(Flow::WaitHere(state));
-                    }
-                    bool::write(&mut warp.registers, p, mask, &done);
-                    warp.spins += 1;
-                    return Ok(if warp.spins > SPINS {
-                        Flow::WaitNext(state)
-                    } else {
-                        Flow::Yield
-                    });
-                }
-                warp.spins = 0;
-                bool::write(&mut warp.registers, p, mask, &done);
+            } else {
+                waiting = Some(address);
             }
         }
-        Ok(Flow::Next)
+        let waiting = waiting.map(|address| State::Mbarrier { address, seen: self.engine.events });
+        if let (Some(state), true) = (waiting, blocking) {
+            return Ok(Flow::WaitHere(state));
+        }
+        bool::write(&mut warp.registers, p, mask, &done);
+        warp.spins = if waiting.is_some() { warp.spins + 1 } else { 0 };
+        Ok(match waiting {
+            None => Flow::Next,
+            Some(state) if warp.spins > SPINS => Flow::WaitNext(state),
+            Some(_) => Flow::Yield,
+        })
     }
 
     /// Completes what the engine has to do for the mbarrier at `address`.
     fn run_engine(&mut self, address: u32) -> Step {
-        while let Some(next) = self.transfers.iter().position(|t| t.mbarrier == address) {
-            let transfer = self.transfers.remove(next).expect("found");
+        while let Some(Transfer { work, source, .. }) = self.engine.next(address) {
             let clock = self.clocks.tick_engine();
-            let engine = self.clocks.engine();
-            let bytes = match &transfer.work {
+            match &work {
                 Work::Write { to, data } => {
-                    let source = transfer.source;
                     self.shared.end_engine_copy(&self.clocks, clock, source, *to, data);
-                    Some(data.len() as i64)
                 }
                 Work::Arrive { warp, lane, before } => {
                     self.finish_copies(*warp, *lane, *before, clock);
-                    None
                 }
-            };
-            let width = self.clocks.width();
-            let Self { mbarriers, events, .. } = self;
-            let Some(state) = mbarriers.get_mut(&address) else { continue };
-            state.view.resize(width, 0);
-            state.view[engine] = clock;
-            match (bytes, &transfer.work) {
-                (Some(bytes), _) => {
-                    state.tx -= bytes;
-                    Self::complete_phase(state, events);
-                }
-                (None, Work::Arrive { lane, .. }) => Self::arrive(state, *lane, 1, events)?,
-                (None, Work::Write { .. }) => unreachable!("has a size"),
             }
+            let Some(state) = self.engine.mbarriers.get_mut(&address) else { continue };
+            state.view.resize(self.clocks.width(), 0);
+            state.view[self.clocks.engine()] = clock;
+            match work {
+                Work::Write { data, .. } => state.transact(-(data.len() as i64)),
+                Work::Arrive { lane, .. } => state.arrive(lane, 1)?,
+            }
+            self.engine.events += 1;
         }
         Ok(())
     }
@@ -277,10 +262,7 @@ impl Team<'_> {
         noinc: bool,
         mask: Mask,
     ) -> Step {
-        let mut at = Self::addresses(warp, address);
-        if address.space == crate::syntax::ast::Space::Generic {
-            at = at.map(|a| a.wrapping_sub(crate::program::SHARED_WINDOW));
-        }
+        let at = Self::shared_addresses(warp, address);
         // The arrival also publishes what the thread did before.
         let mut released = Vec::new();
         self.clocks.release(warp.index, &mut released);
@@ -291,12 +273,9 @@ impl Team<'_> {
                 state.pending += 1;
             }
             let before = self.copies[warp.index].issued();
-            self.transfers.push_back(Transfer {
-                mbarrier: at[lane] as u32,
-                source: self.source,
-                work: Work::Arrive { warp: warp.index, lane, before },
-            });
-            self.events += 1;
+            let (mbarrier, source) = (at[lane] as u32, self.tally.source);
+            let work = Work::Arrive { warp: warp.index, lane, before };
+            self.engine.send(Transfer { mbarrier, source, work });
         }
         Ok(())
     }
@@ -318,16 +297,13 @@ impl Team<'_> {
                 }
                 Some(at) => {
                     self.mbarrier_at(warp, lane, at[lane])?;
-                    self.transfers.push_back(Transfer {
-                        mbarrier: at[lane] as u32,
-                        source: self.source,
-                        work: Work::Write { to, data },
-                    });
-                    self.events += 1;
+                    let (mbarrier, source) = (at[lane] as u32, self.tally.source);
+                    let work = Work::Write { to, data };
+                    self.engine.send(Transfer { mbarrier, source, work });
                 }
                 None => {
                     let thread = warp.index * LANES + lane;
-                    self.bulk_reads[thread].open.push((to, data.len() as u32));
+                    self.engine.reads[thread].open.push((to, data.len() as u32));
                 }
             }
         }
@@ -350,14 +326,13 @@ impl Team<'_> {
             let message = format!("multicast to blocks 0x{mask:x} of a cluster of {blocks}");
             return Err(Stop::at(FaultKind::Invalid, lane, message));
         }
-        let source = self.source;
+        let source = self.tally.source;
         for rank in lanes(mask) {
             let transfer =
                 Transfer { mbarrier, source, work: Work::Write { to, data: data.clone() } };
             if rank == self.cluster.rank {
                 self.mbarrier_at(warp, lane, u64::from(mbarrier))?;
-                self.transfers.push_back(transfer);
-                self.events += 1;
+                self.engine.send(transfer);
                 continue;
             }
             let address = (rank as u64 + 1) << CLUSTER_SHIFT | u64::from(to);
@@ -366,9 +341,7 @@ impl Team<'_> {
             self.reach(warp, lane, (rank, u64::from(to)), bytes, Remote::Copy)?;
             // An arrival without a thread checks that there is an mbarrier.
             self.remote_arrive(lane, (rank, u64::from(mbarrier)), (0, 0), &[])?;
-            let peer = &mut self.cluster.peers[rank];
-            peer.transfers.push_back(transfer);
-            peer.events += 1;
+            self.cluster.peers[rank].engine.send(transfer);
         }
         Ok(())
     }
@@ -381,7 +354,7 @@ impl Team<'_> {
     }
 
     fn count_bulk(&mut self, bytes: u64) {
-        let counts = &mut self.counts[self.source as usize];
+        let counts = self.tally.here();
         counts.sectors += bytes.div_ceil(32);
         counts.ideal_sectors += bytes.div_ceil(32);
     }
@@ -603,7 +576,7 @@ impl Team<'_> {
 
     pub fn bulk_commit(&mut self, warp: &Warp, mask: Mask) {
         for lane in lanes(mask) {
-            let reads = &mut self.bulk_reads[warp.index * LANES + lane];
+            let reads = &mut self.engine.reads[warp.index * LANES + lane];
             let group = std::mem::take(&mut reads.open);
             reads.groups.push_back(group);
         }
@@ -611,7 +584,7 @@ impl Team<'_> {
 
     pub fn bulk_wait(&mut self, warp: &Warp, pending: u32, mask: Mask) {
         for lane in lanes(mask) {
-            let reads = &mut self.bulk_reads[warp.index * LANES + lane];
+            let reads = &mut self.engine.reads[warp.index * LANES + lane];
             while reads.groups.len() > pending as usize {
                 for (at, bytes) in reads.groups.pop_front().unwrap_or_default() {
                     self.shared.end_async_read(&self.clocks, warp.index, at, bytes);

@@ -3,6 +3,7 @@
 use super::launch::Sample;
 use super::shadow::Shadow;
 use super::shared::Checks;
+use crate::error::brief;
 use crate::lanes::Registers;
 use crate::memory::View;
 use crate::program::Program;
@@ -60,6 +61,12 @@ impl Env<'_> {
         let [width, height, _] = self.clusters();
         let [x, y, z]: [u32; 3] = std::array::from_fn(|axis| block[axis] / self.cluster[axis]);
         ((z * height + y) * width + x) * self.cluster_size() + self.rank(block)
+    }
+
+    /// Line and text of a statement, for the end of a sentence.
+    pub fn line(&self, source: u16) -> String {
+        let source = self.program.sources.get(usize::from(source));
+        source.map_or(String::new(), |s| format!(" on line {} `{}`", s.line, brief(&s.text)))
     }
 
     /// Place in the grid of the block with this number.

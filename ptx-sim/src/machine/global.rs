@@ -10,7 +10,7 @@ use super::shadow::{Access, Kind, MOST_PAGES, PAGE, Pages, Record, SHARDS, Shado
 use super::team::Team;
 use super::traffic::Way;
 use super::warp::Warp;
-use crate::error::{FaultKind, Step, Stop, brief};
+use crate::error::{FaultKind, Step, Stop};
 use crate::lanes::{LANES, Mask, lanes};
 use crate::program::{Ordering, Scope};
 
@@ -27,7 +27,7 @@ impl Team<'_> {
         kind: Kind,
     ) -> Step {
         let env = self.env;
-        if let Some(tracer) = &self.tracer {
+        if let Some(tracer) = &self.tally.tracer {
             let way = if order.scope == Scope::Weak { self.way(&kind) } else { Way::past(&kind) };
             tracer.borrow_mut().access(at, mask, bytes, way);
         }
@@ -63,7 +63,7 @@ impl Team<'_> {
         bytes: u32,
         kind: Kind,
     ) -> Step {
-        if let Some(tracer) = &self.tracer {
+        if let Some(tracer) = &self.tally.tracer {
             tracer.borrow_mut().copy(address, u64::from(bytes), Way::past(&kind));
         }
         let Some(shadow) = &self.env.shadow else { return Ok(()) };
@@ -77,7 +77,7 @@ impl Team<'_> {
     fn way(&self, kind: &Kind) -> Way {
         let past = |opcode: &str| [".cg", ".cv", ".volatile"].iter().any(|m| opcode.contains(m));
         match kind {
-            Kind::Read if !past(&self.env.program.sources[self.source as usize].opcode) => {
+            Kind::Read if !past(&self.env.program.sources[self.tally.source as usize].opcode) => {
                 Way::Cached
             }
             kind => Way::past(kind),
@@ -95,7 +95,7 @@ impl Team<'_> {
         scope: Scope,
         kind: Kind,
     ) -> Step {
-        let source = self.source.min(u32::from(u16::MAX)) as u16;
+        let source = self.tally.source.min(u32::from(u16::MAX)) as u16;
         let mut held: Option<(u64, MutexGuard<Pages>)> = None;
         for lane in lanes(mask) {
             let event = self.knowledge.event(&self.clocks, warp.index, lane);
@@ -191,10 +191,7 @@ impl Team<'_> {
     fn global_race(&self, lane: usize, address: u64, other: Access, what: &str) -> Box<Stop> {
         let Event { block, warp, lane: by, .. } = other.event;
         let at = self.env.place(block - 1);
-        let sources = &self.env.program.sources;
-        let line = sources
-            .get(usize::from(other.source))
-            .map_or(String::new(), |s| format!(" on line {} `{}`", s.line, brief(&s.text)));
+        let line = self.env.line(other.source);
         let place = self.env.view.describe(address);
         let (who, missing) = if at == self.block {
             (String::new(), "no barrier between")

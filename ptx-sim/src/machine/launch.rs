@@ -115,60 +115,50 @@ fn cluster(program: &Program, grid: [u32; 3], asked: Option<[u32; 3]>) -> Result
     Ok(shape)
 }
 
-fn run(
-    module: &Module,
-    memory: &Memory,
-    launch: Launch,
-    checks: Checks,
-    sample: Option<Sample>,
-) -> Result<(Report, Traffic), Error> {
-    let refuse = |message: String| Error::Launch { entry: launch.entry.to_owned(), message };
-    let program = module.program(launch.entry)?;
-    let product = |shape: [u32; 3]| shape.iter().map(|&n| u128::from(n)).product::<u128>();
+/// Number of blocks or threads of a shape.
+fn product(shape: [u32; 3]) -> u128 {
+    shape.iter().map(|&n| u128::from(n)).product()
+}
+
+/// Checks that a kernel can be launched so. Returns the shape of its clusters and the bytes of shared memory of a block.
+fn check(program: &Program, launch: &Launch) -> Result<([u32; 3], u32), String> {
     let threads = product(launch.block);
     if threads == 0 || threads > MAX_THREADS {
-        return Err(refuse(format!(
+        return Err(format!(
             "a block of {:?} has {threads} threads, expected 1 to {MAX_THREADS}",
             launch.block
-        )));
+        ));
     }
     if let Some(max) = program.maxntid {
         let exact = program.reqntid && threads != product(max);
         if exact || threads > product(max) {
-            return Err(refuse(format!(
+            return Err(format!(
                 "a block of {:?} does not fit the {:?} that the kernel was built for",
                 launch.block, max
-            )));
+            ));
         }
     }
-    let blocks = product(launch.grid);
-    let [x, y, z] = launch.grid;
-    if blocks == 0 || x > MAX_GRID[0] || y > MAX_GRID[1] || z > MAX_GRID[2] {
-        return Err(refuse(format!("a grid of {:?}, expected 1 to {MAX_GRID:?}", launch.grid)));
+    let beyond = launch.grid.iter().zip(MAX_GRID).any(|(&blocks, most)| blocks > most);
+    if product(launch.grid) == 0 || beyond {
+        return Err(format!("a grid of {:?}, expected 1 to {MAX_GRID:?}", launch.grid));
     }
-    let shape = cluster(program, launch.grid, launch.cluster).map_err(refuse)?;
-    let cluster: u32 = shape.iter().product();
-    let mut blocks = blocks as u64;
-    if let Some(sample) = sample {
-        let clusters = blocks / u64::from(cluster);
-        if let Some(beyond) = sample.clusters.iter().find(|&&index| index >= clusters) {
-            return Err(refuse(format!("a sample with cluster {beyond} of {clusters}")));
-        }
+    let cluster = cluster(program, launch.grid, launch.cluster)?;
+    let (found, expected) = (launch.params.len(), program.param_bytes);
+    if found != expected as usize {
+        return Err(format!("{found} parameter bytes, expected {expected}"));
     }
-    if launch.params.len() != program.param_bytes as usize {
-        return Err(refuse(format!(
-            "{} parameter bytes, expected {}",
-            launch.params.len(),
-            program.param_bytes
-        )));
-    }
-    let shared = u64::from(program.dynamic_base) + u64::from(launch.shared_bytes);
-    let shared = if launch.shared_bytes == 0 { u64::from(program.shared_bytes) } else { shared };
+    let shared = match launch.shared_bytes {
+        0 => u64::from(program.shared_bytes),
+        bytes => u64::from(program.dynamic_base) + u64::from(bytes),
+    };
     if shared > MAX_SHARED {
-        return Err(refuse(format!("{shared} bytes of shared memory, at most {MAX_SHARED} exist")));
+        return Err(format!("{shared} bytes of shared memory, at most {MAX_SHARED} exist"));
     }
-    let variables = memory.variables(module.id(), || module.place(memory))?;
-    let view = memory.view();
+    Ok((cluster, shared as u32))
+}
+
+/// Registers of a warp that begins, with the kernel's constants.
+fn registers(program: &Program, variables: &[u64]) -> Registers {
     let mut registers = Registers {
         narrow: vec![[0; LANES]; program.narrow as usize],
         wide: vec![[0; LANES]; program.wide as usize],
@@ -187,6 +177,29 @@ fn run(
         };
         registers.set_bits(reg, Mask::MAX, &[value; LANES]);
     }
+    registers
+}
+
+fn run(
+    module: &Module,
+    memory: &Memory,
+    launch: Launch,
+    checks: Checks,
+    sample: Option<Sample>,
+) -> Result<(Report, Traffic), Error> {
+    let refuse = |message: String| Error::Launch { entry: launch.entry.to_owned(), message };
+    let program = module.program(launch.entry)?;
+    let (shape, shared_bytes) = check(program, &launch).map_err(refuse)?;
+    let cluster: u32 = shape.iter().product();
+    let mut blocks = product(launch.grid) as u64;
+    if let Some(sample) = sample {
+        let clusters = blocks / u64::from(cluster);
+        if let Some(beyond) = sample.clusters.iter().find(|&&index| index >= clusters) {
+            return Err(refuse(format!("a sample with cluster {beyond} of {clusters}")));
+        }
+    }
+    let variables = memory.variables(module.id(), || module.place(memory))?;
+    let view = memory.view();
     let env = Env {
         program,
         view: &view,
@@ -195,9 +208,9 @@ fn run(
         block: launch.block,
         cluster: shape,
         explicit_cluster: program.cluster.or(launch.cluster).is_some(),
-        shared_bytes: shared as u32,
+        shared_bytes,
         dynamic_bytes: launch.shared_bytes,
-        registers,
+        registers: registers(program, &variables),
         tensor: launch.tensor,
         checks,
         shadow: checks.global.then(|| Shadow::new(program.global_granule)),
@@ -205,6 +218,7 @@ fn run(
     };
     let (counts, traffic) = Grid::new(&env, blocks).run().map_err(|error| match error {
         Error::Fault(mut fault) => {
+            let threads = product(launch.block);
             if let Some(most) = program.maxntid.map(product).filter(|&most| threads < most) {
                 fault.message += &format!(
                     "; the launch has {threads} threads a block, the kernel was built for {most} (.maxntid)"

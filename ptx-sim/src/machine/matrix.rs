@@ -25,7 +25,7 @@ impl Team<'_> {
         }
         let rows = &rows[..8 * count];
         let transfers = measure::matrix_wavefronts(rows);
-        let counts = &mut self.counts[self.source as usize];
+        let counts = self.tally.here();
         counts.wavefronts += transfers.done;
         counts.ideal_wavefronts += transfers.ideal;
         for (i, &slot) in op.registers.iter().enumerate() {
@@ -97,7 +97,7 @@ impl Team<'_> {
             Some(&op.c),
             &op.d,
         );
-        self.counts[self.source as usize].overflows += wrapped;
+        self.tally.here().overflows += wrapped;
         Ok(())
     }
 
@@ -207,8 +207,8 @@ impl Team<'_> {
         let c = (scale != 0).then_some(op.d.as_slice());
         let wrapped =
             self.multiplier.multiply(self.env.tensor, &op.kind, &mut warp.registers, c, &op.d);
-        self.counts[self.source as usize].overflows += wrapped;
-        let source = self.source;
+        self.tally.here().overflows += wrapped;
+        let source = self.tally.source;
         let state = &mut warp.wgmma;
         for &slot in &op.d {
             let entry = state.results.entry(slot).or_insert((0, source));

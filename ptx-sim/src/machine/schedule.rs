@@ -5,7 +5,7 @@ use super::team::Team;
 use super::warp::{State, Warp};
 use crate::error::{Error, FaultKind, Step, Stop};
 use crate::lanes::{Class, LANES, Mask, Reg};
-use crate::program::{Inst, NOWHERE, Op};
+use crate::program::{BranchIndexed, Inst, NOWHERE, Op};
 
 /// Branches that the warps of a block may take before it counts as stuck.
 const BRANCH_LIMIT: u64 = 1 << 30;
@@ -46,7 +46,7 @@ impl Team<'_> {
 
     /// Changes that the blocks of a cluster made to memory so far.
     pub fn changes(teams: &[Self]) -> u64 {
-        teams.iter().map(|team| team.stores + team.events).sum()
+        teams.iter().map(|team| team.stores + team.engine.events).sum()
     }
 
     /// Runs the blocks of a cluster until they have ended, or all spin or wait.
@@ -131,7 +131,7 @@ impl Team<'_> {
                 None => false,
             },
             State::Mbarrier { seen, .. } => {
-                if seen == self.events {
+                if seen == self.engine.events {
                     return false;
                 }
                 warp.state = State::Ready;
@@ -155,12 +155,13 @@ impl Team<'_> {
                 let what = match warp.state {
                     State::Barrier { id, .. } => format!("at barrier {id}"),
                     State::Mbarrier { address, .. } => {
-                        let state = self.mbarriers.get(&address).map_or(String::new(), |m| {
-                            format!(
-                                " (phase {}, {} arrivals and {} bytes missing)",
-                                m.phase, m.pending, m.tx
-                            )
-                        });
+                        let state =
+                            self.engine.mbarriers.get(&address).map_or(String::new(), |m| {
+                                format!(
+                                    " (phase {}, {} arrivals and {} bytes missing)",
+                                    m.phase, m.pending, m.tx
+                                )
+                            });
                         format!("for the mbarrier at shared address 0x{address:x}{state}")
                     }
                     State::Cluster => "at the barrier of the cluster".to_owned(),
@@ -218,26 +219,16 @@ impl Team<'_> {
         loop {
             if warp.at_reconvergence() {
                 warp.pop();
-                if warp.state == State::Done {
-                    self.live_warps -= 1;
-                    self.warp_exited();
+                if self.ended(warp) {
                     return Ok(());
                 }
                 continue;
             }
             let pc = warp.pc;
             let inst = &program.insts[pc as usize];
-            let mask = match inst.guard {
-                None => warp.mask,
-                Some(guard) => {
-                    let p = warp.registers.predicates[guard.slot as usize];
-                    warp.mask & if guard.negated { !p } else { p }
-                }
-            };
+            let mask = warp.guarded(inst.guard);
             if inst.counted {
-                let counts = &mut self.counts[inst.source as usize];
-                counts.warps += 1;
-                counts.lanes += u64::from(mask.count_ones());
+                self.tally.count(inst.source, mask);
             }
             if inst.touches != NOWHERE {
                 self.touch(warp, inst, mask).map_err(|stop| self.fault(warp, pc, &stop))?;
@@ -249,14 +240,13 @@ impl Team<'_> {
                 }
                 Op::Branch { target, reconverge } => {
                     self.executed += 1;
-                    let most = if self.tracer.is_some() { SAMPLE_LIMIT } else { BRANCH_LIMIT };
+                    let most =
+                        if self.tally.tracer.is_some() { SAMPLE_LIMIT } else { BRANCH_LIMIT };
                     if self.executed > most {
-                        let message =
-                            format!("the block does not come to an end: {most} branches taken");
-                        return Err(self.fault(warp, pc, &Stop::new(FaultKind::Trap, message)));
+                        return Err(self.endless(warp, most));
                     }
                     if warp.branch(&[(*target, mask)], *reconverge) {
-                        self.counts[inst.source as usize].divergent += 1;
+                        self.tally.counts[inst.source as usize].divergent += 1;
                     }
                     if self.over(warp, &mut spin) {
                         return Ok(());
@@ -265,64 +255,75 @@ impl Team<'_> {
                 _ if mask == 0 => warp.pc += 1,
                 Op::Exit => {
                     warp.exit(mask);
-                    if warp.state == State::Done {
-                        self.live_warps -= 1;
-                        self.warp_exited();
+                    if self.ended(warp) {
                         return Ok(());
                     }
                 }
                 Op::BranchIndexed(op) => {
-                    let index = warp.registers.narrow[op.index as usize];
-                    let mut parts: Vec<(u32, Mask)> = Vec::new();
-                    for lane in Warp::lanes(mask) {
-                        let Some(&target) = op.targets.get(index[lane] as usize) else {
-                            let message = format!(
-                                "index {} into {} branch targets",
-                                index[lane],
-                                op.targets.len()
-                            );
-                            let stop = Stop::at(FaultKind::Invalid, lane, message);
-                            return Err(self.fault(warp, pc, &stop));
-                        };
-                        match parts.iter_mut().find(|(t, _)| *t == target) {
-                            Some((_, mask)) => *mask |= 1 << lane,
-                            None => parts.push((target, 1 << lane)),
-                        }
-                    }
+                    let parts = Self::targets(warp, op, mask);
+                    let parts = parts.map_err(|stop| self.fault(warp, pc, &stop))?;
                     if warp.branch(&parts, op.reconverge) {
-                        self.counts[inst.source as usize].divergent += 1;
+                        self.tally.counts[inst.source as usize].divergent += 1;
                     }
                 }
                 _ => {
-                    self.source = inst.source;
+                    self.tally.source = inst.source;
                     let flow = self
                         .execute(warp, inst, mask)
                         .map_err(|stop| self.fault(warp, pc, &stop))?;
+                    if let Flow::WaitHere(_) = flow {
+                        // It will be counted again when it is run again.
+                        if inst.counted {
+                            self.tally.take_back(inst.source, mask);
+                        }
+                    } else {
+                        warp.pc += 1;
+                    }
                     match flow {
-                        Flow::Next => warp.pc += 1,
-                        Flow::Yield => {
-                            warp.pc += 1;
-                            return Ok(());
-                        }
-                        Flow::WaitNext(state) => {
-                            warp.pc += 1;
+                        Flow::Next => {}
+                        Flow::Yield => return Ok(()),
+                        Flow::WaitNext(state) | Flow::WaitHere(state) => {
                             warp.state = state;
-                            return Ok(());
-                        }
-                        Flow::WaitHere(state) => {
-                            warp.state = state;
-                            // It will be counted again when it is run again.
-                            if inst.counted {
-                                let counts = &mut self.counts[inst.source as usize];
-                                counts.warps -= 1;
-                                counts.lanes -= u64::from(mask.count_ones());
-                            }
                             return Ok(());
                         }
                     }
                 }
             }
         }
+    }
+
+    /// Whether a warp has ended; the block then has one less.
+    fn ended(&mut self, warp: &Warp) -> bool {
+        let ended = warp.state == State::Done;
+        if ended {
+            self.live_warps -= 1;
+            self.warp_exited();
+        }
+        ended
+    }
+
+    #[cold]
+    fn endless(&self, warp: &Warp, most: u64) -> Error {
+        let message = format!("the block does not come to an end: {most} branches taken");
+        self.fault(warp, warp.pc, &Stop::new(FaultKind::Trap, message))
+    }
+
+    /// Targets of an indexed branch, each with its lanes.
+    fn targets(warp: &Warp, op: &BranchIndexed, mask: Mask) -> Step<Vec<(u32, Mask)>> {
+        let index = &warp.registers.narrow[op.index as usize];
+        let mut parts: Vec<(u32, Mask)> = Vec::new();
+        for lane in Warp::lanes(mask) {
+            let Some(&target) = op.targets.get(index[lane] as usize) else {
+                let message =
+                    format!("index {} into {} branch targets", index[lane], op.targets.len());
+                return Err(Stop::at(FaultKind::Invalid, lane, message));
+            };
+            match parts.iter_mut().find(|(t, _)| *t == target) {
+                Some((_, mask)) => *mask |= 1 << lane,
+                None => parts.push((target, 1 << lane)),
+            }
+        }
+        Ok(parts)
     }
 
     fn execute(&mut self, warp: &mut Warp, inst: &Inst, mask: Mask) -> Step<Flow> {

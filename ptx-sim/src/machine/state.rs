@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::clocks::Clocks;
 use super::shared::Shared;
 use super::warp::State;
+use crate::error::{FaultKind, Step, Stop};
 use crate::lanes::{LANES, Mask, lanes};
 use crate::program::BarrierMode;
 
@@ -50,6 +51,84 @@ pub struct MbarrierState {
     /// Views of other blocks of the cluster that have arrived, by rank; the same when the last phase ended.
     pub remote: BTreeMap<usize, Vec<u32>>,
     pub remote_done: BTreeMap<usize, Vec<u32>>,
+}
+
+impl MbarrierState {
+    /// An mbarrier that warp `by` initialised at `clock` for `count` arrivals, where views are of `width` clocks.
+    pub fn new(count: u32, (by, clock): (usize, u32), width: usize) -> Self {
+        Self {
+            count,
+            pending: count,
+            tx: 0,
+            phase: 0,
+            view: Vec::new(),
+            done: vec![0; width],
+            initialised: (by, clock),
+            remote: BTreeMap::new(),
+            remote_done: BTreeMap::new(),
+        }
+    }
+
+    /// Adds arrivals, and ends the phase if they were the last.
+    pub fn arrive(&mut self, lane: usize, count: u32) -> Step {
+        if count == 0 || count > self.pending {
+            return Err(Stop::at(
+                FaultKind::Invalid,
+                lane,
+                format!("{count} arrivals at an mbarrier that expects {} more", self.pending),
+            ));
+        }
+        self.pending -= count;
+        self.transact(0);
+        Ok(())
+    }
+
+    /// Expects further bytes, fewer where `bytes` is negative, and ends the phase if nothing is missing.
+    pub fn transact(&mut self, bytes: i64) {
+        self.tx += bytes;
+        if self.pending == 0 && self.tx == 0 {
+            self.phase += 1;
+            self.pending = self.count;
+            self.done.clone_from(&self.view);
+            self.remote_done.clone_from(&self.remote);
+        }
+    }
+}
+
+/// The asynchronous engine of a block.
+#[derive(Debug, Default)]
+pub struct Engine {
+    /// mbarriers by their shared addresses.
+    pub mbarriers: BTreeMap<u32, MbarrierState>,
+    /// Bulk copies that nobody has waited for yet.
+    pub transfers: VecDeque<Transfer>,
+    /// Bulk groups of each thread that read shared memory.
+    pub reads: Vec<BulkReads>,
+    /// Changes of mbarriers so far.
+    pub events: u64,
+}
+
+impl Engine {
+    /// Begins a block of so many threads.
+    pub fn reset(&mut self, threads: usize) {
+        self.mbarriers.clear();
+        self.transfers.clear();
+        self.reads.clear();
+        self.reads.resize_with(threads, BulkReads::default);
+        self.events = 0;
+    }
+
+    /// Takes a transfer that its mbarrier is to complete.
+    pub fn send(&mut self, transfer: Transfer) {
+        self.transfers.push_back(transfer);
+        self.events += 1;
+    }
+
+    /// Takes out the first transfer of an mbarrier.
+    pub fn next(&mut self, mbarrier: u32) -> Option<Transfer> {
+        let next = self.transfers.iter().position(|t| t.mbarrier == mbarrier)?;
+        self.transfers.remove(next)
+    }
 }
 
 /// Work of the engine that completes on an mbarrier.
@@ -153,9 +232,7 @@ impl Cluster {
 pub struct Peer {
     pub shared: Shared,
     pub clocks: Clocks,
-    pub mbarriers: BTreeMap<u32, MbarrierState>,
-    pub transfers: VecDeque<Transfer>,
-    pub events: u64,
+    pub engine: Engine,
 }
 
 /// Place of an address of shared memory.

@@ -1,22 +1,54 @@
 //! A block while it runs: its warps, its shared memory, its barriers. [`super::schedule`] runs it.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
 
 use super::clocks::Clocks;
 use super::env::Env;
 use super::order::Knowledge;
 use super::shared::{Actor, Conflict, Shared};
-use super::state::{BarrierState, BulkReads, Cluster, Copies, MbarrierState, Transfer};
+use super::state::{BarrierState, Cluster, Copies, Engine};
 use super::traffic::{Tracer, Traffic};
 use super::warp::Warp;
-use crate::error::{Error, Fault, FaultKind, Step, Stop, brief};
+use crate::error::{Error, Fault, FaultKind, Step, Stop};
 use crate::lanes::{LANES, Mask};
 use crate::report::Counts;
 use crate::tensor::product::Multiplier;
 
 /// Barriers of a block.
 const BARRIERS: usize = 16;
+
+/// Counts of what a block has run.
+pub struct Tally {
+    /// Counts of each statement.
+    pub counts: Vec<Counts>,
+    /// The statement that runs.
+    pub source: u32,
+    /// Record of global memory, where blocks are a sample.
+    pub tracer: Option<RefCell<Tracer>>,
+}
+
+impl Tally {
+    /// Counts a run of a statement by lanes of a warp.
+    #[inline]
+    pub fn count(&mut self, source: u32, mask: Mask) {
+        let counts = &mut self.counts[source as usize];
+        counts.warps += 1;
+        counts.lanes += u64::from(mask.count_ones());
+    }
+
+    /// Undoes [`Self::count`].
+    pub fn take_back(&mut self, source: u32, mask: Mask) {
+        let counts = &mut self.counts[source as usize];
+        counts.warps -= 1;
+        counts.lanes -= u64::from(mask.count_ones());
+    }
+
+    /// Counts of the statement that runs.
+    #[inline]
+    pub fn here(&mut self) -> &mut Counts {
+        &mut self.counts[self.source as usize]
+    }
+}
 
 /// A block while it runs.
 pub struct Team<'a> {
@@ -27,19 +59,12 @@ pub struct Team<'a> {
     pub barriers: Vec<BarrierState>,
     /// Results of barriers for the warps that wait at them.
     pub released: Vec<Option<u32>>,
-    pub mbarriers: BTreeMap<u32, MbarrierState>,
     /// `cp.async` of each warp.
     pub copies: Vec<Copies>,
-    /// Bulk copies that nobody has waited for yet.
-    pub transfers: VecDeque<Transfer>,
-    /// Bulk groups of each thread that read shared memory.
-    pub bulk_reads: Vec<BulkReads>,
-    /// Changes of mbarriers so far.
-    pub events: u64,
+    pub engine: Engine,
     pub live_warps: usize,
-    pub counts: Vec<Counts>,
+    pub tally: Tally,
     pub multiplier: Multiplier,
-    pub source: u32,
     /// Branches taken so far.
     pub executed: u64,
     /// Stores and atomics that changed memory so far.
@@ -49,8 +74,6 @@ pub struct Team<'a> {
     pub knowledge: Knowledge,
     /// The warps of the block; those of the last one give their room to the next.
     pub warps: Vec<Warp>,
-    /// Record of global memory, where blocks are a sample.
-    pub tracer: Option<RefCell<Tracer>>,
 }
 
 impl<'a> Team<'a> {
@@ -62,34 +85,33 @@ impl<'a> Team<'a> {
             clocks: Clocks::default(),
             barriers: Vec::new(),
             released: Vec::new(),
-            mbarriers: BTreeMap::new(),
             copies: Vec::new(),
-            transfers: VecDeque::new(),
-            bulk_reads: Vec::new(),
-            events: 0,
+            engine: Engine::default(),
             live_warps: 0,
-            counts: vec![Counts::default(); env.program.sources.len()],
+            tally: Tally {
+                counts: vec![Counts::default(); env.program.sources.len()],
+                source: 0,
+                tracer: env
+                    .sample
+                    .map(|sample| RefCell::new(Tracer::new(sample.l1_bytes, sample.l2_bytes))),
+            },
             multiplier: Multiplier::default(),
-            source: 0,
             executed: 0,
             stores: 0,
             cluster: Cluster::default(),
             knowledge: Knowledge::default(),
             warps: Vec::new(),
-            tracer: env
-                .sample
-                .map(|sample| RefCell::new(Tracer::new(sample.l1_bytes, sample.l2_bytes))),
         }
     }
 
     pub fn into_counts(self) -> (Vec<Counts>, Traffic) {
-        let traffic = self.tracer.map(|tracer| tracer.into_inner().into_traffic());
-        (self.counts, traffic.unwrap_or_default())
+        let traffic = self.tally.tracer.map(|tracer| tracer.into_inner().into_traffic());
+        (self.tally.counts, traffic.unwrap_or_default())
     }
 
     /// Ends a block.
     pub fn end(&self) {
-        if let Some(tracer) = &self.tracer {
+        if let Some(tracer) = &self.tally.tracer {
             tracer.borrow_mut().end_block(self.env.view);
         }
     }
@@ -109,13 +131,9 @@ impl<'a> Team<'a> {
         self.barriers.resize_with(BARRIERS, BarrierState::default);
         self.released.clear();
         self.released.resize(count, None);
-        self.mbarriers.clear();
         self.copies.clear();
         self.copies.resize_with(count, Copies::default);
-        self.transfers.clear();
-        self.bulk_reads.clear();
-        self.bulk_reads.resize_with(count * LANES, Default::default);
-        self.events = 0;
+        self.engine.reset(count * LANES);
         self.live_warps = count;
         self.executed = 0;
         self.stores = 0;
@@ -156,19 +174,13 @@ impl<'a> Team<'a> {
     }
 
     pub fn actor(&self, warp: &Warp, lane: usize) -> Actor {
-        Actor { warp: warp.index, lane, source: self.source }
+        Actor { warp: warp.index, lane, source: self.tally.source }
     }
 
     /// Puts a refused access into words.
     #[cold]
     pub fn refuse(&self, actor: Actor, conflict: Conflict) -> Box<Stop> {
-        let line = |source: u16| {
-            self.env
-                .program
-                .sources
-                .get(usize::from(source))
-                .map_or(String::new(), |s| format!(" on line {} `{}`", s.line, brief(&s.text)))
-        };
+        let line = |source: u16| self.env.line(source);
         let by = |warp: u8, lane: u8| {
             if usize::from(warp) == self.clocks.engine() {
                 " by the asynchronous copy engine".to_owned()

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::env::Env;
 use crate::lanes::{LANES, Mask, Reg, Registers, lanes};
-use crate::program::{Constant, NOWHERE, Special};
+use crate::program::{Constant, Guard, NOWHERE, Special};
 
 /// Lanes that wait for their turn or for reconvergence.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +79,14 @@ pub struct Warp {
 }
 
 impl Warp {
+    /// Lanes that run an instruction with a guard.
+    #[inline]
+    pub fn guarded(&self, guard: Option<Guard>) -> Mask {
+        let Some(guard) = guard else { return self.mask };
+        let p = self.registers.predicates[guard.slot as usize];
+        self.mask & if guard.negated { !p } else { p }
+    }
+
     /// A warp that has yet to [`Warp::start`].
     pub fn new(index: usize) -> Self {
         Self {

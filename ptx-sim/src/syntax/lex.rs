@@ -32,99 +32,117 @@ fn is_word(b: u8) -> bool {
 
 /// Splits `text` into tokens; comments and whitespace vanish.
 pub fn lex(text: &str) -> Result<Vec<Token>, Error> {
-    let bytes = text.as_bytes();
+    let mut lexer = Lexer { text, at: 0, line: 1 };
     let mut tokens = Vec::new();
-    let mut line = 1;
-    let mut i = 0;
-    let word_end = |mut j: usize| {
-        while j < bytes.len() {
-            if is_word(bytes[j]) {
-                j += 1;
-            } else if bytes[j..].starts_with(b"::") && bytes.get(j + 2).is_some_and(|&b| is_word(b))
-            {
-                j += 2;
-            } else {
-                break;
+    loop {
+        lexer.skip_blank()?;
+        let (start, line) = (lexer.at, lexer.line);
+        let Some(kind) = lexer.token()? else { return Ok(tokens) };
+        tokens.push(Token { kind, line, start, end: lexer.at });
+    }
+}
+
+/// A place in a text.
+struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    line: u32,
+}
+
+impl<'a> Lexer<'a> {
+    fn error<T>(&self, message: impl Into<String>) -> Result<T, Error> {
+        Err(Error::Syntax { line: self.line, message: message.into() })
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        &self.text.as_bytes()[self.at..]
+    }
+
+    /// Goes past bytes of which `is` holds.
+    fn skip_while(&mut self, is: impl Fn(u8) -> bool) {
+        self.at += self.rest().iter().take_while(|&&b| is(b)).count();
+    }
+
+    /// Goes past whitespace and comments.
+    fn skip_blank(&mut self) -> Result<(), Error> {
+        loop {
+            match self.rest() {
+                [b'\n', ..] => {
+                    self.line += 1;
+                    self.at += 1;
+                }
+                [b, ..] if b.is_ascii_whitespace() => self.at += 1,
+                [b'/', b'/', ..] => self.skip_while(|b| b != b'\n'),
+                [b'/', b'*', ..] => {
+                    let comment = &self.text[self.at..];
+                    let Some(length) = comment.find("*/") else {
+                        return self.error("a comment that never ends");
+                    };
+                    self.line += comment[..length].matches('\n').count() as u32;
+                    self.at += length + 2;
+                }
+                _ => return Ok(()),
             }
         }
-        j
-    };
-    while i < bytes.len() {
-        let start = i;
-        let first_line = line;
-        let b = bytes[i];
-        let kind = match b {
-            b'\n' => {
-                line += 1;
-                i += 1;
-                continue;
+    }
+
+    /// Goes past a word with the scopes in it, as `L1::evict_first`.
+    fn skip_scoped(&mut self) {
+        loop {
+            self.skip_while(is_word);
+            match self.rest() {
+                [b':', b':', b, ..] if is_word(*b) => self.at += 2,
+                _ => return,
             }
-            _ if b.is_ascii_whitespace() => {
-                i += 1;
-                continue;
+        }
+    }
+
+    /// Takes the next token; none at the end.
+    fn token(&mut self) -> Result<Option<Kind>, Error> {
+        let start = self.at;
+        let kind = match *self.rest() {
+            [] => return Ok(None),
+            [b'"', ..] => {
+                let Some(length) = self.text[start + 1..].find('"') else {
+                    return self.error("a string that never ends");
+                };
+                self.at += length + 2;
+                Kind::Text(self.text[start + 1..self.at - 1].to_owned())
             }
-            b'/' if bytes[i..].starts_with(b"//") => {
-                while i < bytes.len() && bytes[i] != b'\n' {
-                    i += 1;
-                }
-                continue;
+            [b'.', b, ..] if is_word(b) => {
+                self.at += 1;
+                self.skip_scoped();
+                Kind::Dotted(self.text[start + 1..self.at].to_owned())
             }
-            b'/' if bytes[i..].starts_with(b"/*") => {
-                let length = text[i..].find("*/").ok_or_else(|| Error::Syntax {
-                    line,
-                    message: "a comment that never ends".into(),
-                })?;
-                line += text[i..i + length].matches('\n').count() as u32;
-                i += length + 2;
-                continue;
-            }
-            b'"' => {
-                let length = text[i + 1..].find('"').ok_or_else(|| Error::Syntax {
-                    line,
-                    message: "a string that never ends".into(),
-                })?;
-                i += length + 2;
-                Kind::Text(text[start + 1..i - 1].to_owned())
-            }
-            b'.' if bytes.get(i + 1).is_some_and(|&b| is_word(b)) => {
-                i = word_end(i + 1);
-                Kind::Dotted(text[start + 1..i].to_owned())
-            }
-            b'0'..=b'9' => {
-                i = word_end(i);
+            [b'0'..=b'9', ..] => {
+                self.skip_scoped();
+                let whole = self.text[start..self.at].bytes().all(|b| b.is_ascii_digit());
                 // A decimal fraction, as in `.version 8.5`.
-                if bytes.get(i) == Some(&b'.')
-                    && bytes.get(i + 1).is_some_and(u8::is_ascii_digit)
-                    && bytes[start..i].iter().all(u8::is_ascii_digit)
+                if let [b'.', b'0'..=b'9', ..] = self.rest()
+                    && whole
                 {
-                    i = word_end(i + 1);
+                    self.at += 1;
+                    self.skip_scoped();
                 }
-                number(&text[start..i]).ok_or_else(|| Error::Syntax {
-                    line,
-                    message: format!("`{}` is not a number", &text[start..i]),
-                })?
+                let word = &self.text[start..self.at];
+                match number(word) {
+                    Some(number) => number,
+                    None => return self.error(format!("`{word}` is not a number")),
+                }
             }
-            _ if is_word(b) => {
+            [b, ..] if is_word(b) => {
                 // A scope never stands right after a name, so `::` belongs to modifiers only.
-                while i < bytes.len() && is_word(bytes[i]) {
-                    i += 1;
-                }
-                Kind::Word(text[start..i].to_owned())
+                self.skip_while(is_word);
+                Kind::Word(self.text[start..self.at].to_owned())
             }
-            _ if b.is_ascii_punctuation() => {
-                i += 1;
+            [b, ..] if b.is_ascii_punctuation() => {
+                self.at += 1;
                 Kind::Punct(b as char)
             }
-            _ => {
-                return Err(Error::Syntax {
-                    line,
-                    message: format!("unexpected byte 0x{b:02x} in the text"),
-                });
-            }
+            [b, ..] => return self.error(format!("unexpected byte 0x{b:02x} in the text")),
         };
-        tokens.push(Token { kind, line: first_line, start, end: i });
+        Ok(Some(kind))
     }
-    Ok(tokens)
 }
 
 fn number(word: &str) -> Option<Kind> {

@@ -437,6 +437,18 @@ impl Parser<'_> {
         }
     }
 
+    /// Up to three numbers; those that are left out are 1, and none is beyond 32 bits.
+    fn extents(&mut self) -> Parsed<[u32; 3]> {
+        let mut shape = [1; 3];
+        for extent in &mut shape {
+            *extent = u32::try_from(self.int()?).unwrap_or(0);
+            if !self.eat(',') {
+                break;
+            }
+        }
+        Ok(shape)
+    }
+
     fn function(&mut self) -> Parsed<Function> {
         let line = self.line();
         let is_entry = self.dotted() == Some("entry");
@@ -454,14 +466,7 @@ impl Parser<'_> {
             self.at += 1;
             match word.as_str() {
                 "maxntid" | "reqntid" => {
-                    let mut shape = [1; 3];
-                    for extent in &mut shape {
-                        *extent = self.int()? as u32;
-                        if !self.eat(',') {
-                            break;
-                        }
-                    }
-                    maxntid = Some(shape);
+                    maxntid = Some(self.extents()?);
                     reqntid = word == "reqntid";
                 }
                 "minnctapersm" => min_blocks = u32::try_from(self.int()?).unwrap_or(0),
@@ -472,13 +477,7 @@ impl Parser<'_> {
                 "noreturn" => {}
                 "explicitcluster" => explicit_cluster = true,
                 "reqnctapercluster" => {
-                    let mut shape = [1; 3];
-                    for extent in &mut shape {
-                        *extent = u32::try_from(self.int()?).unwrap_or(0);
-                        if !self.eat(',') {
-                            break;
-                        }
-                    }
+                    let shape = self.extents()?;
                     cluster_blocks(shape).map_err(|message| Error::Syntax {
                         line: self.line(),
                         message: format!(".{word}: {message}"),

@@ -175,6 +175,19 @@ struct Layout {
     config: MPConfig,
 }
 
+/// [Quick](Layout::quick) dark states, of the parameters' `places`, `[curve][parameter of the model]`.
+fn quick(names: &[&str], places: &[Vec<usize>]) -> BTreeMap<usize, BTreeSet<usize>> {
+    let mut quick: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+    for places in places {
+        let times = || names.iter().zip(places).filter(|(name, _)| name.starts_with("tau"));
+        let darks = names.iter().zip(places).filter(|(name, _)| **name == "triplet_time");
+        darks.for_each(|(_, &dark)| {
+            quick.entry(dark).or_default().extend(times().map(|(_, &place)| place));
+        });
+    }
+    quick
+}
+
 /// A layout and the points of its curves.
 struct Problem<'a> {
     layout: &'a Layout,
@@ -267,6 +280,71 @@ impl Layout {
         let mut scaled = values.to_vec();
         self.pairs(values).for_each(|(dark, time)| scaled[dark] += values[time]);
         scaled
+    }
+
+    /// Values as they are fitted from which the fit number `number` begins: the means of what curves suggest for a parameter
+    /// that they share. `begins` are values of each curve, the best first.
+    fn begin(&self, begins: &[Vec<Vec<f64>>], number: usize) -> Vec<f64> {
+        let mut sums = vec![(0.0, 0.0); self.parameters.len()];
+        for (own, places) in begins.iter().zip(&self.places) {
+            let own = &own[number.min(own.len() - 1)];
+            for ((&place, &name), &value) in places.iter().zip(&self.names).zip(own) {
+                sums[place].0 += scale(name).into(value);
+                sums[place].1 += 1.0;
+            }
+        }
+        let mut values: Vec<f64> = sums.iter().map(|(sum, count)| sum / count).collect();
+        for (&dark, times) in &self.quick {
+            let least = times.iter().map(|&time| values[time]).fold(f64::INFINITY, f64::min);
+            values[dark] -= least;
+        }
+        let bounded = values.iter().zip(&self.parameters).map(|(&value, bounded)| {
+            if bounded.fixed { value } else { value.clamp(bounded.limit_low, bounded.limit_up) }
+        });
+        bounded.collect()
+    }
+
+    /// Gives parameters the values where a fit ended, and their uncertainties, for squares of residuals of `scaled` on average;
+    /// returns their covariance.
+    fn conclude(
+        &self,
+        parameters: &mut [Parameter],
+        end: &End,
+        scaled: f64,
+    ) -> Result<Array2<f64>> {
+        let values = self.scaled(&end.values);
+        let found = self.covariance(&end.values, &end.status.covar);
+        for (place, parameter) in parameters.iter_mut().enumerate() {
+            let scale = scale(parameter.name);
+            if parameter.state == State::Fixed {
+                continue;
+            }
+            parameter.value = scale.from(values[place]);
+            let limits = &self.parameters[place];
+            let error = found[[place, place]].sqrt();
+            if [limits.limit_low, limits.limit_up].contains(&end.values[place]) {
+                parameter.state = State::AtBound;
+            } else if error > 0.0 && error.is_finite() {
+                let by = if scale.is_logarithm() { parameter.value } else { 1.0 };
+                parameter.uncertainty = error * by * scaled.sqrt();
+            } else {
+                return Err(Error::invalid(format!(
+                    "the curve does not tell {} from the other parameters: expected it fixed, or fewer of them",
+                    parameter.name
+                )));
+            }
+        }
+        let all = parameters.len();
+        let by = |place: usize| match parameters[place] {
+            Parameter { state: State::Free, name, value, .. } if scale(name).is_logarithm() => {
+                value
+            }
+            Parameter { state: State::Free, .. } => 1.0,
+            _ => 0.0,
+        };
+        Ok(Array2::from_shape_fn((all, all), |(row, column)| {
+            found[[row, column]] * by(row) * by(column) * scaled
+        }))
     }
 
     /// The covariance on the parameters' scales, of that of values as they are fitted.
@@ -455,17 +533,7 @@ impl Fit {
 
     /// Fits those points of curves that are usable.
     fn whole(&self, curves: &[&Curve], usable: impl Fn(usize, usize) -> bool) -> Result<Whole> {
-        if curves.is_empty() {
-            return Err(Error::invalid("no curve: expected one or more"));
-        }
-        let with_bars = curves.iter().filter(|curve| !curve.errors.is_empty()).count();
-        if self.weighted && with_bars > 0 && with_bars < curves.len() {
-            return Err(Error::invalid(format!(
-                "{with_bars} of {} curves have error bars: expected all or none",
-                curves.len()
-            )));
-        }
-        let weighted = self.weighted && with_bars > 0;
+        let weighted = self.takes_errors(curves)?;
         let points = curves.iter().enumerate().map(|(number, curve)| {
             let mut points = self.points(curve, weighted)?;
             points.retain(|point| usable(number, point.at));
@@ -488,39 +556,7 @@ impl Fit {
         let free = layout.parameters.iter().filter(|parameter| !parameter.fixed).count();
         let degrees = residuals.len() - free;
         let scaled = if weighted { 1.0 } else { chi2 / degrees as f64 };
-        let values = layout.scaled(&end.values);
-        let found = layout.covariance(&end.values, &end.status.covar);
-        for (place, parameter) in parameters.iter_mut().enumerate() {
-            let scale = scale(parameter.name);
-            if parameter.state == State::Fixed {
-                continue;
-            }
-            parameter.value = scale.from(values[place]);
-            let limits = &layout.parameters[place];
-            let error = found[[place, place]].sqrt();
-            if [limits.limit_low, limits.limit_up].contains(&end.values[place]) {
-                parameter.state = State::AtBound;
-            } else if error > 0.0 && error.is_finite() {
-                let by = if scale.is_logarithm() { parameter.value } else { 1.0 };
-                parameter.uncertainty = error * by * scaled.sqrt();
-            } else {
-                return Err(Error::invalid(format!(
-                    "the curve does not tell {} from the other parameters: expected it fixed, or fewer of them",
-                    parameter.name
-                )));
-            }
-        }
-        let all = parameters.len();
-        let by = |place: usize| match parameters[place] {
-            Parameter { state: State::Free, name, value, .. } if scale(name).is_logarithm() => {
-                value
-            }
-            Parameter { state: State::Free, .. } => 1.0,
-            _ => 0.0,
-        };
-        let covariance = Array2::from_shape_fn((all, all), |(row, column)| {
-            found[[row, column]] * by(row) * by(column) * scaled
-        });
+        let covariance = layout.conclude(&mut parameters, &end, scaled)?;
         let mut rest = residuals.as_slice();
         let of_curves = points.iter().map(|points| {
             let (own, after) = rest.split_at(points.len());
@@ -541,6 +577,21 @@ impl Fit {
             parameters,
         };
         Ok(Whole { fitted, layout, points, values: end.values })
+    }
+
+    /// Whether the fit is weighted by the error bars of curves, of which all or none have some.
+    fn takes_errors(&self, curves: &[&Curve]) -> Result<bool> {
+        if curves.is_empty() {
+            return Err(Error::invalid("no curve: expected one or more"));
+        }
+        let with_bars = curves.iter().filter(|curve| !curve.errors.is_empty()).count();
+        if self.weighted && with_bars > 0 && with_bars < curves.len() {
+            return Err(Error::invalid(format!(
+                "{with_bars} of {} curves have error bars: expected all or none",
+                curves.len()
+            )));
+        }
+        Ok(self.weighted && with_bars > 0)
     }
 
     /// Parameters of a fit of some points, and the places from which it begins.
@@ -576,17 +627,8 @@ impl Fit {
             places.push(places_of.collect::<Vec<_>>());
             begins.push(own);
         }
-        let mut quick: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
-        if self.is_quick() {
-            for places in &places {
-                let times = || names.iter().zip(places).filter(|(name, _)| name.starts_with("tau"));
-                let darks = names.iter().zip(places).filter(|(name, _)| **name == "triplet_time");
-                darks.for_each(|(_, &dark)| {
-                    quick.entry(dark).or_default().extend(times().map(|(_, &place)| place));
-                });
-            }
-        }
-        let parameter = |(place, parameter): (usize, &Parameter)| {
+        let quick = if self.is_quick() { quick(&names, &places) } else { BTreeMap::new() };
+        let bounded = parameters.iter().enumerate().map(|(place, parameter)| {
             let (low, high) = self.bounds[parameter.name];
             let high = if quick.contains_key(&place) { 1.0 } else { high };
             let [limit_low, limit_up] = [low, high].map(|limit| scale(parameter.name).into(limit));
@@ -600,8 +642,8 @@ impl Fit {
                 side: MPSide::User,
                 ..MPPar::new()
             }
-        };
-        let bounded: Vec<MPPar> = parameters.iter().enumerate().map(parameter).collect();
+        });
+        let bounded: Vec<MPPar> = bounded.collect();
         let count: usize = points.iter().map(Vec::len).sum();
         let free = bounded.iter().filter(|parameter| !parameter.fixed).count();
         if count <= free {
@@ -614,28 +656,6 @@ impl Fit {
                 "{count} points and {free} free parameters in one fit: expected a product of at most {MOST}"
             )));
         }
-        // The means of what curves suggest for a parameter that they share.
-        let most = begins.iter().map(Vec::len).max().unwrap_or_default();
-        let begin = |number: usize| {
-            let mut sums = vec![(0.0, 0.0); parameters.len()];
-            for (own, places) in begins.iter().zip(&places) {
-                let own = &own[number.min(own.len() - 1)];
-                for ((&place, &name), &value) in places.iter().zip(&names).zip(own) {
-                    sums[place].0 += scale(name).into(value);
-                    sums[place].1 += 1.0;
-                }
-            }
-            let mut values: Vec<f64> = sums.iter().map(|(sum, count)| sum / count).collect();
-            for (&dark, times) in &quick {
-                let least = times.iter().map(|&time| values[time]).fold(f64::INFINITY, f64::min);
-                values[dark] -= least;
-            }
-            let bounded = values.iter().zip(&bounded).map(|(&value, bounded)| {
-                if bounded.fixed { value } else { value.clamp(bounded.limit_low, bounded.limit_up) }
-            });
-            bounded.collect()
-        };
-        let begins = (0..most).map(begin).collect();
         let layout = Layout {
             model: self.model,
             names,
@@ -644,6 +664,8 @@ impl Fit {
             quick,
             config: MPConfig { covtol: 1e-10, ..MPConfig::new() },
         };
+        let most = begins.iter().map(Vec::len).max().unwrap_or_default();
+        let begins = (0..most).map(|number| layout.begin(&begins, number)).collect();
         Ok((layout, parameters, begins))
     }
 

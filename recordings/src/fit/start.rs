@@ -95,6 +95,102 @@ fn candidates(fit: &Fit, names: &[&'static str], points: &[Point]) -> Vec<Vec<f6
     names.iter().map(of).collect()
 }
 
+/// Factors at every point, of two parameters' values.
+type Factors = Vec<Vec<Vec<f64>>>;
+
+/// A grid of values of the model's parameters.
+struct Grid<'a> {
+    candidates: &'a [Vec<f64>],
+    /// Parameters of the model by their places, where it has them.
+    components: Vec<usize>,
+    fraction: Option<usize>,
+    kappa: Option<usize>,
+    /// Factors of diffusion at every point, `[component][kappa][time]`.
+    terms: Vec<Factors>,
+    /// Share and time of dark states, and their factors at every point, `[triplet][time]`.
+    dark: Option<(usize, usize, Factors)>,
+}
+
+impl<'a> Grid<'a> {
+    fn new(names: &[&'static str], candidates: &'a [Vec<f64>], points: &[Point]) -> Self {
+        let index = |name| names.iter().position(|known| *known == name);
+        let components: Vec<usize> =
+            ["tau", "tau1", "tau2"].into_iter().filter_map(index).collect();
+        let [fraction, kappa, triplet, dark] =
+            ["fraction", "kappa", "triplet", "triplet_time"].map(index);
+        let kappas: Vec<Option<f64>> =
+            kappa.map_or(vec![None], |at| candidates[at].iter().copied().map(Some).collect());
+        let lags = || points.iter().map(|point| point.lag);
+        let of_component = |&at: &usize| {
+            let times = |&kappa: &Option<f64>| {
+                let term = |&time: &f64| lags().map(|lag| diffusion(lag, time, kappa)).collect();
+                candidates[at].iter().map(term).collect()
+            };
+            kappas.iter().map(times).collect()
+        };
+        let terms = components.iter().map(of_component).collect();
+        let odds = |triplet: f64| triplet / (1.0 - triplet);
+        let dark = triplet.zip(dark).map(|(triplet, dark)| {
+            let of = |&share: &f64| {
+                let factor = |&time: &f64| {
+                    lags().map(|lag| 1.0 + odds(share) * (-lag / time).exp()).collect()
+                };
+                candidates[dark].iter().map(factor).collect()
+            };
+            (triplet, dark, candidates[triplet].iter().map(of).collect())
+        });
+        Self { candidates, components, fraction, kappa, terms, dark }
+    }
+
+    /// Whether times ascend at a place, so that no curve comes twice; a `quick` dark state begins below the diffusion times, or
+    /// at the least that is tried.
+    fn ascends(&self, digits: &[usize], quick: bool) -> bool {
+        let (candidates, components) = (self.candidates, &self.components);
+        let in_order = match components[..] {
+            [a, b] if candidates[a].len() > 1 && candidates[b].len() > 1 => {
+                candidates[a][digits[a]] < candidates[b][digits[b]]
+            }
+            _ => true,
+        };
+        let dark = self.dark.as_ref().map(|(_, dark, _)| *dark);
+        let below = |dark: usize| {
+            let time = candidates[dark][digits[dark]];
+            components.iter().all(|&at| time <= candidates[at][digits[at]])
+        };
+        in_order && dark.filter(|&at| quick && digits[at] > 0).is_none_or(below)
+    }
+
+    /// Writes the curve of a place, without `n` and offset, at every point.
+    fn fill(&self, shape: &mut [f64], digits: &[usize]) {
+        let kappa = self.kappa.map_or(0, |at| digits[at]);
+        let term = |k: usize| &self.terms[k][kappa][digits[self.components[k]]];
+        match self.fraction {
+            None => shape.copy_from_slice(term(0)),
+            Some(at) => {
+                let share = self.candidates[at][digits[at]];
+                let pairs = shape.iter_mut().zip(term(0).iter().zip(term(1)));
+                pairs.for_each(|(s, (a, b))| *s = share * a + (1.0 - share) * b);
+            }
+        }
+        if let Some((triplet, dark, factors)) = &self.dark {
+            let factor = &factors[digits[*triplet]][digits[*dark]];
+            shape.iter_mut().zip(factor).for_each(|(s, factor)| *s *= factor);
+        }
+    }
+
+    /// Goes to the next place; false after the last.
+    fn advance(&self, digits: &mut [usize]) -> bool {
+        for (digit, candidates) in digits.iter_mut().zip(self.candidates) {
+            if *digit + 1 < candidates.len() {
+                *digit += 1;
+                return true;
+            }
+            *digit = 0;
+        }
+        false
+    }
+}
+
 /// Places of the grid that have a positive `n`.
 fn places(
     fit: &Fit,
@@ -102,80 +198,19 @@ fn places(
     candidates: &[Vec<f64>],
     points: &[Point],
 ) -> Vec<GridPoint> {
-    let index = |name| names.iter().position(|known| *known == name);
-    let components: Vec<usize> = ["tau", "tau1", "tau2"].into_iter().filter_map(index).collect();
-    let [fraction, kappa, triplet, dark] =
-        ["fraction", "kappa", "triplet", "triplet_time"].map(index);
-    // Factors of the model at every point: `[component][kappa][time]` and `[triplet][time]`.
-    let kappas: Vec<Option<f64>> =
-        kappa.map_or(vec![None], |at| candidates[at].iter().copied().map(Some).collect());
-    let lags = || points.iter().map(|point| point.lag);
-    let terms: Vec<Vec<Vec<Vec<f64>>>> = components
-        .iter()
-        .map(|&at| {
-            let times = |&kappa: &Option<f64>| {
-                let term = |&time: &f64| lags().map(|lag| diffusion(lag, time, kappa)).collect();
-                candidates[at].iter().map(term).collect()
-            };
-            kappas.iter().map(times).collect()
-        })
-        .collect();
-    let odds = |triplet: f64| triplet / (1.0 - triplet);
-    let factors: Option<Vec<Vec<Vec<f64>>>> = triplet.zip(dark).map(|(triplet, dark)| {
-        let of = |&share: &f64| {
-            let factor =
-                |&time: &f64| lags().map(|lag| 1.0 + odds(share) * (-lag / time).exp()).collect();
-            candidates[dark].iter().map(factor).collect()
-        };
-        candidates[triplet].iter().map(of).collect()
-    });
-    let ascending = |digits: &[usize]| {
-        let pair = |a, b| match (index(a), index(b)) {
-            (Some(a), Some(b)) if candidates[a].len() > 1 && candidates[b].len() > 1 => {
-                candidates[a][digits[a]] < candidates[b][digits[b]]
-            }
-            _ => true,
-        };
-        // A quick dark state begins below the diffusion times, or at the least that is tried.
-        let quick = dark.filter(|&at| fit.is_quick() && digits[at] > 0);
-        let below = |dark: usize| {
-            let time = candidates[dark][digits[dark]];
-            components.iter().all(|&at| time <= candidates[at][digits[at]])
-        };
-        pair("tau1", "tau2") && quick.is_none_or(below)
-    };
+    let grid = Grid::new(names, candidates, points);
     let mut found = Vec::new();
     let mut shape = vec![0.0; points.len()];
     let mut digits = vec![0; names.len()];
     loop {
-        if ascending(&digits) {
-            let kappa = kappa.map_or(0, |at| digits[at]);
-            let term = |k: usize| &terms[k][kappa][digits[components[k]]];
-            match fraction {
-                None => shape.copy_from_slice(term(0)),
-                Some(at) => {
-                    let share = candidates[at][digits[at]];
-                    let pairs = shape.iter_mut().zip(term(0).iter().zip(term(1)));
-                    pairs.for_each(|(s, (a, b))| *s = share * a + (1.0 - share) * b);
-                }
-            }
-            if let (Some(factors), Some(triplet), Some(dark)) = (&factors, triplet, dark) {
-                let factor = &factors[digits[triplet]][digits[dark]];
-                shape.iter_mut().zip(factor).for_each(|(s, factor)| *s *= factor);
-            }
+        if grid.ascends(&digits, fit.is_quick()) {
+            grid.fill(&mut shape, &digits);
             if let Some((squares, n, offset)) = amplitude(fit, points, &shape) {
                 found.push(GridPoint { squares, digits: digits.clone(), n, offset });
             }
         }
-        // The next place of the grid.
-        let mut place = 0;
-        while place < digits.len() && digits[place] + 1 >= candidates[place].len() {
-            digits[place] = 0;
-            place += 1;
-        }
-        match digits.get_mut(place) {
-            None => return found,
-            Some(digit) => *digit += 1,
+        if !grid.advance(&mut digits) {
+            return found;
         }
     }
 }

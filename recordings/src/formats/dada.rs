@@ -22,7 +22,7 @@
 //! Source: PSRDADA Distributed Data Acquisition, W. van Straten and others; the headers of its programs. MeerKAT's heaps:
 //! issue 541 of baseband, and Van der Byl and others, JATIS 8, 011006 (2021).
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use corrust_host::{
     Encoding, Error, Layout, Result,
@@ -31,8 +31,8 @@ use corrust_host::{
 
 use super::{
     input::Input,
-    number::{real, sexagesimal, whole},
-    options::{Options, Pace, cut_short, named_facts},
+    number::{direction, real, sexagesimal, whole},
+    options::{MOST_INPUTS, Options, Pace, cut_short, leave_out, named_facts},
     recording::{Block, Recording, read_past},
 };
 use crate::array::{
@@ -140,143 +140,164 @@ impl Order {
     }
 }
 
-impl Header {
-    /// Understands a header's text; the error is the reason alone.
-    fn parse(text: &[u8]) -> Result<Self, String> {
-        let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
-        let text = String::from_utf8_lossy(text);
-        let find = |name: &str| {
-            let mut lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-            lines.find_map(|line| {
-                let (found, value) = line.trim().split_once(char::is_whitespace)?;
-                (found == name).then(|| value.trim().to_owned())
-            })
+/// Fields of a header by their names.
+struct Fields<'a>(Cow<'a, str>);
+
+impl Fields<'_> {
+    /// The text of a field.
+    fn text(&self, name: &str) -> Option<&str> {
+        let mut lines = self.0.lines().map(|line| line.split('#').next().unwrap_or_default());
+        lines.find_map(|line| {
+            let (found, value) = line.trim().split_once(char::is_whitespace)?;
+            (found == name).then(|| value.trim())
+        })
+    }
+
+    /// The whole number of a field, if it is there.
+    fn number(&self, name: &str) -> Result<Option<u64>, String> {
+        let value = |text: &str| {
+            whole(text).ok_or_else(|| format!("{name} {text:?}: expected a whole number"))
         };
-        let number = |name: &str| {
-            let value = |text: String| {
-                whole(&text).ok_or_else(|| format!("{name} {text:?}: expected a whole number"))
-            };
-            find(name).map(value).transpose()
-        };
-        let required =
-            |name: &str| number(name)?.ok_or_else(|| format!("no {name} in its DADA header"));
-        let size = |name: &str| {
-            let value = number(name)?.unwrap_or(1);
-            usize::try_from(value)
-                .ok()
-                .filter(|value| (1..=1 << 24).contains(value))
-                .ok_or_else(|| format!("{name} {value}: expected 1 to {}", 1 << 24))
-        };
-        let bits = required("NBIT")?;
-        let bits = usize::try_from(bits)
+        self.text(name).map(value).transpose()
+    }
+
+    /// The length of an axis, 1 without the field.
+    fn length(&self, name: &str) -> Result<usize, String> {
+        let value = self.number(name)?.unwrap_or(1);
+        usize::try_from(value)
             .ok()
-            .filter(|bits| matches!(bits, 8 | 16 | 32))
-            .ok_or_else(|| format!("NBIT {bits}: expected 8, 16 or 32"))?;
-        let complex = match number("NDIM")?.unwrap_or(1) {
-            1 => false,
-            2 => true,
-            other => return Err(format!("NDIM {other}: expected 1 (real) or 2 (complex)")),
+            .filter(|value| (1..=MOST_INPUTS).contains(value))
+            .ok_or_else(|| format!("{name} {value}: expected 1 to {MOST_INPUTS}"))
+    }
+
+    /// Bits of a component, and whether samples are complex.
+    fn sample(&self) -> Result<(usize, bool), String> {
+        let bits = match self.number("NBIT")? {
+            Some(bits @ (8 | 16 | 32)) => bits as usize,
+            Some(bits) => return Err(format!("NBIT {bits}: expected 8, 16 or 32")),
+            None => return Err("no NBIT in its DADA header".to_owned()),
         };
-        let (polarisations, channels, antennas) = (size("NPOL")?, size("NCHAN")?, size("NANT")?);
-        let inputs = polarisations.saturating_mul(channels).saturating_mul(antennas);
-        if inputs > 1 << 24 {
-            return Err(format!(
-                "NPOL {polarisations}, NCHAN {channels}, NANT {antennas}: expected at most {} inputs",
-                1 << 24
-            ));
+        match self.number("NDIM")?.unwrap_or(1) {
+            1 => Ok((bits, false)),
+            2 => Ok((bits, true)),
+            other => Err(format!("NDIM {other}: expected 1 (real) or 2 (complex)")),
         }
-        let instrument = find("INSTRUMENT").unwrap_or_default();
-        let (order, inner) = match find("ORDER") {
-            Some(order) => (order, number("INNER_T")?),
+    }
+
+    /// Whether integers are offset binary.
+    fn offset_binary(&self, bits: usize) -> Result<bool, String> {
+        let Some(text) = self.text("ENCODING") else { return Ok(false) };
+        let letters = text.chars().filter(char::is_ascii_alphanumeric);
+        match &letters.collect::<String>().to_ascii_uppercase()[..] {
+            "TWOSCOMPLEMENT" | "SIGNED" => Ok(false),
+            "OFFSETBINARY" | "OFFSET" if bits < 32 => Ok(true),
+            _ => Err(format!(
+                "ENCODING {text}: expected TWOSCOMPLEMENT, or OFFSETBINARY of NBIT 8 and 16"
+            )),
+        }
+    }
+
+    /// Order of the samples of `extents` channels, antennas and polarisations.
+    fn order(&self, extents @ [_, antennas, _]: [usize; 3]) -> Result<Order, String> {
+        let instrument = self.text("INSTRUMENT").unwrap_or_default();
+        let (order, inner) = match self.text("ORDER") {
+            Some(order) => (order, self.number("INNER_T")?),
             None if antennas > 1 => {
                 return Err(format!("NANT {antennas} without ORDER: expected one, as TAFTP"));
             }
-            None if instrument == "MKBF" => ("TPFT".to_owned(), Some(MKBF_TIMES)),
+            None if instrument == "MKBF" => ("TPFT", Some(MKBF_TIMES)),
             // Others of MeerKAT have heaps whose order, or whose parts' order, their headers do not say.
             None if instrument.starts_with("MKBF") || instrument == "MeerKAT" => {
                 return Err(format!(
                     "INSTRUMENT {instrument} without ORDER: expected one, or INSTRUMENT MKBF"
                 ));
             }
-            None => ("TFP".to_owned(), None),
+            None => ("TFP", None),
         };
-        if instrument == "APSR" && bits == 8 {
+        Order::parse(order, inner, extents)
+    }
+
+    /// The start of the observation.
+    fn start(&self) -> Result<Option<Timestamp>, String> {
+        let Some(text) = self.text("UTC_START") else { return Ok(None) };
+        let start = match time::parse_moment(text) {
+            Ok(start) => start,
+            Err(_) if text.chars().all(char::is_alphabetic) => return Ok(None),
+            Err(error) => return Err(format!("UTC_START {error}")),
+        };
+        match self.number("PICOSECONDS")? {
+            None | Some(0) => Ok(Some(start)),
+            Some(picoseconds) => below_a_second(start, picoseconds).map(Some),
+        }
+    }
+
+    /// Seconds from one sample to the next.
+    fn interval(&self) -> Result<Option<f64>, String> {
+        let seconds = |text: &str| {
+            real(text)
+                .filter(|&micro| micro > 0.0)
+                .map(|micro| micro / 1e6)
+                .ok_or_else(|| format!("TSAMP {text:?}: expected microseconds"))
+        };
+        self.text("TSAMP").map(seconds).transpose()
+    }
+}
+
+impl Header {
+    /// Understands a header's text; the error is the reason alone.
+    fn parse(text: &[u8]) -> Result<Self, String> {
+        let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+        let fields = Fields(String::from_utf8_lossy(text));
+        let (bits, complex) = fields.sample()?;
+        let polarisations = fields.length("NPOL")?;
+        let (channels, antennas) = (fields.length("NCHAN")?, fields.length("NANT")?);
+        let inputs = polarisations.saturating_mul(channels).saturating_mul(antennas);
+        if inputs > MOST_INPUTS {
+            return Err(format!(
+                "NPOL {polarisations}, NCHAN {channels}, NANT {antennas}: expected at most {MOST_INPUTS} inputs"
+            ));
+        }
+        let order = fields.order([channels, antennas, polarisations])?;
+        if fields.text("INSTRUMENT") == Some("APSR") && bits == 8 {
             return Err(
-                "INSTRUMENT APSR with NBIT 8, whose bytes have their bits in reverse: expected \
-                        another"
+                "INSTRUMENT APSR with NBIT 8, whose bytes have their bits in reverse: expected another"
                     .to_owned(),
             );
         }
-        let order = Order::parse(&order, inner, [channels, antennas, polarisations])?;
         let sample = (bits / 8 * (1 + usize::from(complex))) as u64;
         let heap = (order.times as u64).saturating_mul(inputs as u64).saturating_mul(sample);
         if order.times > 1 && heap > HEAP_LIMIT {
             return Err(format!("heaps of {heap} bytes: expected at most {HEAP_LIMIT}"));
         }
-        if let Some(state) = find("STATE")
-            .filter(|state| !["nyquist", "analytic"].contains(&&state.to_ascii_lowercase()[..]))
-        {
+        let voltages =
+            |state: &&str| ["nyquist", "analytic"].contains(&&state.to_ascii_lowercase()[..]);
+        if let Some(state) = fields.text("STATE").filter(|state| !voltages(state)) {
             return Err(format!(
                 "STATE {state}: expected Nyquist or Analytic, which are voltages, not powers"
             ));
         }
-        let offset_binary = match find("ENCODING") {
-            None => false,
-            Some(text) => {
-                let letters = text.chars().filter(char::is_ascii_alphanumeric);
-                match &letters.collect::<String>().to_ascii_uppercase()[..] {
-                    "TWOSCOMPLEMENT" | "SIGNED" => false,
-                    "OFFSETBINARY" | "OFFSET" if bits < 32 => true,
-                    _ => {
-                        return Err(format!(
-                            "ENCODING {text}: expected TWOSCOMPLEMENT, or OFFSETBINARY of NBIT 8 and 16"
-                        ));
-                    }
-                }
-            }
-        };
-        let seconds = |text: String| {
-            real(&text)
-                .filter(|&micro| micro > 0.0)
-                .map(|micro| micro / 1e6)
-                .ok_or_else(|| format!("TSAMP {text:?}: expected microseconds"))
-        };
-        let start = match find("UTC_START") {
-            Some(text) => match time::parse_moment(&text) {
-                Ok(start) => Some(start),
-                Err(_) if text.chars().all(char::is_alphabetic) => None,
-                Err(error) => return Err(format!("UTC_START {error}")),
-            },
-            None => None,
-        };
-        let start = match (start, number("PICOSECONDS")?) {
-            (start, None | Some(0)) | (start @ None, _) => start,
-            (Some(start), Some(picoseconds)) => Some(below_a_second(start, picoseconds)?),
-        };
         // Fields that are not needed here may hold anything.
-        let megahertz = |name: &str| Some(1e6 * real(&find(name)?)?);
+        let megahertz = |name: &str| Some(1e6 * real(fields.text(name)?)?);
         let band = megahertz("FREQ").zip(megahertz("BW")).map(|(centre, width)| [centre, width]);
-        let angle = |name: &str| sexagesimal(&find(name)?);
+        let angle = |name: &str| sexagesimal(fields.text(name)?);
+        let owned = |name: &str| fields.text(name).map(str::to_owned);
         Ok(Self {
-            bytes: number("HDR_SIZE")?.unwrap_or(HEADER),
+            offset_binary: fields.offset_binary(bits)?,
+            start: fields.start()?,
+            bytes: fields.number("HDR_SIZE")?.unwrap_or(HEADER),
             bits,
             complex,
-            offset_binary,
             antennas,
             polarisations,
             channels,
             order,
-            interval: find("TSAMP").map(seconds).transpose()?,
-            start,
-            offset: number("OBS_OFFSET")?.unwrap_or(0),
-            overlap: number("OBS_OVERLAP")?.unwrap_or(0),
+            interval: fields.interval()?,
+            offset: fields.number("OBS_OFFSET")?.unwrap_or(0),
+            overlap: fields.number("OBS_OVERLAP")?.unwrap_or(0),
             band: band.filter(|[_, width]| width.is_normal()),
-            telescope: find("TELESCOPE"),
-            source: find("SOURCE"),
-            direction: angle("RA")
-                .zip(angle("DEC"))
-                .map(|(hours, degrees)| [15.0 * hours, degrees])
-                .filter(|[ra, dec]| (0.0..=360.0).contains(ra) && dec.abs() <= 90.0),
+            telescope: owned("TELESCOPE"),
+            source: owned("SOURCE"),
+            direction: direction(angle("RA").map(|hours| 15.0 * hours), angle("DEC")),
         })
     }
 
@@ -484,143 +505,154 @@ impl Dada<Shape> {
     }
 }
 
+/// Headers of files, which are checked to be of one recording, ascending in time.
+fn sorted(inputs: Vec<Input>) -> Result<Vec<(Header, Input)>> {
+    let mut files: Vec<(Header, Input)> = Vec::with_capacity(inputs.len());
+    for mut input in inputs {
+        let header = read_header(&mut input)?;
+        if let Some((first, before)) = files.first()
+            && (header.describe(), header.interval, header.order, header.offset_binary)
+                != (first.describe(), first.interval, first.order, first.offset_binary)
+        {
+            return Err(Error::file(
+                input.path(),
+                format!(
+                    "{}, TSAMP {:?} s: expected {}, {:?} s as in {}",
+                    header.describe(),
+                    header.interval.unwrap_or_default(),
+                    first.describe(),
+                    first.interval.unwrap_or_default(),
+                    before.path().display()
+                ),
+            ));
+        }
+        if input.length().is_none() && !files.is_empty()
+            || files.iter().any(|(_, input)| input.length().is_none())
+        {
+            let reason = "a stream among other files: expected it alone";
+            return Err(Error::file(input.path(), reason));
+        }
+        files.push((header, input));
+    }
+    files.sort_by_key(|(header, _)| header.offset);
+    Ok(files)
+}
+
 impl<S> Dada<S> {
     fn open(
         inputs: Vec<Input>,
         options: &Options,
         shape: impl Fn(&Header) -> Result<S, String>,
     ) -> Result<Self> {
-        let mut files: Vec<(Header, Input)> = Vec::with_capacity(inputs.len());
-        for mut input in inputs {
-            let header = read_header(&mut input)?;
-            if let Some((first, before)) = files.first()
-                && (header.describe(), header.interval, header.order, header.offset_binary)
-                    != (first.describe(), first.interval, first.order, first.offset_binary)
-            {
-                return Err(Error::file(
-                    input.path(),
-                    format!(
-                        "{}, TSAMP {:?} s: expected {}, {:?} s as in {}",
-                        header.describe(),
-                        header.interval.unwrap_or_default(),
-                        first.describe(),
-                        first.interval.unwrap_or_default(),
-                        before.path().display()
-                    ),
-                ));
-            }
-            if input.length().is_none() && !files.is_empty()
-                || files.iter().any(|(_, input)| input.length().is_none())
-            {
-                let reason = "a stream among other files: expected it alone";
-                return Err(Error::file(input.path(), reason));
-            }
-            files.push((header, input));
-        }
-        files.sort_by_key(|(header, _)| header.offset);
-        let (first, path) = match files.first() {
-            Some((header, input)) => (header.clone(), input.path().to_owned()),
-            None => return Err(Error::invalid("no input file: a recording needs at least 1")),
+        let files = sorted(inputs)?;
+        let Some((first, path)) = files.first() else {
+            return Err(Error::invalid("no input file: a recording needs at least 1"));
         };
+        let (first, path) = (first.clone(), path.path().to_owned());
         let shape = shape(&first).map_err(|reason| Error::file(&path, reason))?;
         let pace = Pace::new(&path, options, first.interval, "TSAMP says");
-        let (step, heap) = (first.step(), first.heap() as u64);
-        let of_heap = first.order.times as u64;
-        let (mut end, mut held) = (0, 0);
-        let mut left_out = None;
-        let count = files.len();
-        let (mut gaps, mut parts): (Vec<Range<u64>>, Vec<DadaFile>) = (Vec::new(), Vec::new());
-        for (index, (header, input)) in files.into_iter().enumerate() {
-            let path = input.path().to_owned();
-            let fault = |reason: String| Error::file(&path, reason);
-            if first.start != header.start {
-                return Err(fault("UTC_START: expected that of the recording's first file".into()));
-            }
-            let Some(length) = input.length() else {
-                parts.push(DadaFile { input, data: header.bytes, times: 0..u64::MAX });
-                end = u64::MAX;
-                break;
-            };
-            let bytes = length.saturating_sub(header.bytes);
-            let (mut times, rest) = (bytes / heap * of_heap, bytes % heap);
-            let unit = if of_heap > 1 { "heap" } else { "time" };
-            if rest > 0 {
-                let reason = format!(
-                    "truncated: {bytes} bytes of samples, expected a multiple of {heap}, the bytes of \
-                     one {unit}"
-                );
-                if index + 1 < count {
-                    return Err(fault(reason));
-                } else if !options.keep_going {
-                    return Err(cut_short(&path, &reason, unit));
-                }
-                left_out = Some(format!("{}: {reason}", path.display()));
-            }
-            let offset = header.offset - first.offset;
-            if !offset.is_multiple_of(heap) {
-                return Err(fault(format!(
-                    "OBS_OFFSET {}, {offset} bytes after the first file's: expected a multiple of {heap}",
-                    header.offset
-                )));
-            }
-            if !header.overlap.is_multiple_of(heap) {
-                return Err(fault(format!(
-                    "OBS_OVERLAP {}: expected a multiple of {heap}, the bytes of one {unit}",
-                    header.overlap
-                )));
-            }
-            // Files that do not say follow each other, but for what they share.
-            let silent = count > 1 && header.offset == 0 && first.offset == 0 && index > 0;
-            let overlap = header.overlap / step as u64;
-            let mut start = if silent { end.saturating_sub(overlap) } else { offset / step as u64 };
-            let mut data = header.bytes;
-            if start < end && end - start <= overlap {
-                // The previous file has these times.
-                let shared = (end - start).min(times);
-                (start, times, data) =
-                    (start + shared, times - shared, data + shared * step as u64);
-                if times == 0 {
-                    continue;
-                }
-            }
-            if start < end {
-                return Err(fault(format!(
-                    "OBS_OFFSET {}: expected at least {}, where the file before it ends",
-                    header.offset,
-                    first.offset + end * step as u64
-                )));
-            }
-            if start > end {
-                let gap = start - end;
-                if gap > held + times && !options.long_gaps {
-                    return Err(fault(format!(
-                        "OBS_OFFSET {}: {gap} times are missing before it, more than the {} of all data; \
-                         --long-gaps takes them as missing",
-                        header.offset,
-                        held + times
-                    )));
-                }
-                gaps.push(end..start);
-            }
-            held += times;
-            times += start;
-            parts.push(DadaFile { input, data, times: start..times });
-            end = times;
-        }
-        Ok(Self {
+        let step = first.step();
+        let mut opened = Self {
             shape,
             header: first,
-            parts,
-            gaps,
-            times: end,
+            parts: Vec::new(),
+            gaps: Vec::new(),
+            times: 0,
             position: 0,
             step,
             heap: (Vec::new(), None),
             scratch: Vec::new(),
-            left_out,
+            left_out: None,
             keep_going: options.keep_going,
             pace,
-        })
+        };
+        let count = files.len();
+        for (index, (header, input)) in files.into_iter().enumerate() {
+            opened.append(&header, input, (index, count), options.long_gaps)?;
+        }
+        Ok(opened)
+    }
+
+    /// Appends the file `index` of `count`, which comes next in time, or after times that are missing.
+    fn append(
+        &mut self,
+        header: &Header,
+        input: Input,
+        (index, count): (usize, usize),
+        long_gaps: bool,
+    ) -> Result<()> {
+        let first = &self.header;
+        let path = input.path().to_owned();
+        let fault = |reason: String| Err(Error::file(&path, reason));
+        if first.start != header.start {
+            return fault("UTC_START: expected that of the recording's first file".into());
+        }
+        let Some(length) = input.length() else {
+            self.parts.push(DadaFile { input, data: header.bytes, times: 0..u64::MAX });
+            self.times = u64::MAX;
+            return Ok(());
+        };
+        let (step, heap, of_heap) =
+            (self.step as u64, first.heap() as u64, first.order.times as u64);
+        let bytes = length.saturating_sub(header.bytes);
+        let (mut times, rest) = (bytes / heap * of_heap, bytes % heap);
+        let unit = if of_heap > 1 { "heap" } else { "time" };
+        if rest > 0 {
+            let reason = format!(
+                "truncated: {bytes} bytes of samples, expected a multiple of {heap}, the bytes of \
+                 one {unit}"
+            );
+            let last = index + 1 == count;
+            self.left_out = Some(leave_out(&path, &reason, unit, (last, self.keep_going))?);
+        }
+        let offset = header.offset - first.offset;
+        if !offset.is_multiple_of(heap) {
+            return fault(format!(
+                "OBS_OFFSET {}, {offset} bytes after the first file's: expected a multiple of {heap}",
+                header.offset
+            ));
+        }
+        if !header.overlap.is_multiple_of(heap) {
+            return fault(format!(
+                "OBS_OVERLAP {}: expected a multiple of {heap}, the bytes of one {unit}",
+                header.overlap
+            ));
+        }
+        // Files that do not say follow each other, but for what they share.
+        let silent = count > 1 && header.offset == 0 && first.offset == 0 && index > 0;
+        let (end, overlap) = (self.times, header.overlap / step);
+        let mut start = if silent { end.saturating_sub(overlap) } else { offset / step };
+        let mut data = header.bytes;
+        if start < end && end - start <= overlap {
+            // The previous file has these times.
+            let shared = (end - start).min(times);
+            (start, times, data) = (start + shared, times - shared, data + shared * step);
+            if times == 0 {
+                return Ok(());
+            }
+        }
+        if start < end {
+            return fault(format!(
+                "OBS_OFFSET {}: expected at least {}, where the file before it ends",
+                header.offset,
+                first.offset + end * step
+            ));
+        }
+        if start > end {
+            let held = self.parts.iter().map(|part| part.times.end - part.times.start);
+            let (gap, all) = (start - end, held.sum::<u64>() + times);
+            if gap > all && !long_gaps {
+                return fault(format!(
+                    "OBS_OFFSET {}: {gap} times are missing before it, more than the {all} of all data; \
+                     --long-gaps takes them as missing",
+                    header.offset
+                ));
+            }
+            self.gaps.push(end..start);
+        }
+        self.times = start + times;
+        self.parts.push(DadaFile { input, data, times: start..self.times });
+        Ok(())
     }
 
     /// Fills `bytes` with times from the position on, and returns how many there are: fewer where a stream
@@ -634,87 +666,103 @@ impl<S> Dada<S> {
         let step = self.step;
         let mut filled = 0;
         while filled < times {
-            let left = (times - filled) as u64;
             let position = self.position;
-            let Some(part) = self.parts.iter_mut().find(|part| position < part.times.end) else {
+            let Some(part) = self.parts.iter().position(|part| position < part.times.end) else {
                 break;
             };
-            let start = filled;
-            let of_heap = self.header.order.times;
-            if of_heap > 1 && position >= part.times.start {
-                let within = ((position - part.times.start) % of_heap as u64) as usize;
-                let first = position - within as u64;
-                if self.heap.1 != Some(first) {
-                    // What was not read of it, or read in vain, is no heap.
-                    self.heap.1 = None;
-                    self.scratch.resize(of_heap * step, 0);
-                    self.heap.0.resize(of_heap * step, 0);
-                    if part.input.length().is_some() {
-                        let at = part.data + (first - part.times.start) * step as u64;
-                        part.input.read_at(at, &mut self.scratch)?;
-                    } else {
-                        if position == 0 {
-                            // Past the header, which has been looked at.
-                            part.input.read_on(&mut vec![0; part.data as usize])?;
-                        }
-                        let found = part.input.read_on(&mut self.scratch)?;
-                        if found < self.scratch.len() {
-                            part.times.end = position;
-                            self.times = position;
-                            if found > 0 && !self.keep_going {
-                                let bytes = self.scratch.len();
-                                let reason =
-                                    format!("truncated: it ended within a heap of {bytes} bytes");
-                                return Err(cut_short(part.input.path(), &reason, "heap"));
-                            }
-                            break;
-                        }
-                    }
-                    self.header.sort(&self.scratch, &mut self.heap.0);
-                    self.heap.1 = Some(first);
-                }
-                filled += (of_heap - within).min(times - filled);
-                let from = &self.heap.0[within * step..(within + filled - start) * step];
-                bytes[start * step..filled * step].copy_from_slice(from);
-                self.header.recode(&mut bytes[start * step..filled * step]);
-            } else if position < part.times.start {
-                filled += left.min(part.times.start - position) as usize;
-                bytes[start * step..filled * step].fill(0);
-                missing.push(Missing::times(start..filled));
-            } else if part.input.length().is_some() {
-                filled += left.min(part.times.end - position) as usize;
-                let at = part.data + (position - part.times.start) * step as u64;
-                part.input.read_at(at, &mut bytes[start * step..filled * step])?;
+            let Range { start, end } = self.parts[part].times;
+            let rest = &mut bytes[filled * step..times * step];
+            let left = (times - filled) as u64;
+            let read = if position < start {
+                let read = left.min(start - position) as usize;
+                rest[..read * step].fill(0);
+                missing.push(Missing::times(filled..filled + read));
+                read
+            } else if self.header.order.times > 1 {
+                self.read_heap(part, rest)?
             } else {
-                if position == 0 {
-                    // Past the header, which has been looked at.
-                    part.input.read_on(&mut vec![0; part.data as usize])?;
-                }
-                let found = part.input.read_on(&mut bytes[start * step..times * step])?;
-                filled += found / step;
-                if found < left as usize * step {
-                    part.times.end = position + (filled - start) as u64;
-                    self.times = part.times.end;
-                    if found % step > 0 && !self.keep_going {
-                        let reason = format!("truncated: it ended within a time of {step} bytes");
-                        return Err(cut_short(part.input.path(), &reason, "time"));
-                    }
-                }
+                let most = left.min(end - position) as usize;
+                self.read_times(part, &mut rest[..most * step])?
+            };
+            if read == 0 {
+                break;
             }
-            let there = position >= part.times.start && of_heap == 1;
-            if there && !self.header.is_plain() {
-                self.scratch.resize(step, 0);
-                for time in bytes[start * step..filled * step].chunks_exact_mut(step) {
-                    self.scratch.copy_from_slice(time);
-                    self.header.sort(&self.scratch, time);
-                }
-            }
-            if there {
-                self.header.recode(&mut bytes[start * step..filled * step]);
-            }
-            self.position += (filled - start) as u64;
+            filled += read;
+            self.position += read as u64;
         }
         Ok(filled)
+    }
+
+    /// Reads on in a stream, and returns the number of bytes that there are: fewer where it ends.
+    fn read_on(&mut self, part: usize, bytes: &mut [u8], unit: &str) -> Result<usize> {
+        let DadaFile { input, data, times } = &mut self.parts[part];
+        if self.position == 0 {
+            // Past the header, which has been looked at.
+            input.read_on(&mut vec![0; *data as usize])?;
+        }
+        let found = input.read_on(bytes)?;
+        if found < bytes.len() {
+            let of_unit = self.step * self.header.order.times;
+            times.end = self.position + (found / of_unit * self.header.order.times) as u64;
+            self.times = times.end;
+            if found % of_unit > 0 && !self.keep_going {
+                let reason = format!("truncated: it ended within a {unit} of {of_unit} bytes");
+                return Err(cut_short(input.path(), &reason, unit));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Reads the times of the heap at the position, as many as `bytes` have room for; returns how many they are, none where a
+    /// stream ends.
+    fn read_heap(&mut self, part: usize, bytes: &mut [u8]) -> Result<usize> {
+        let (step, of_heap) = (self.step, self.header.order.times);
+        let DadaFile { input, data, times } = &mut self.parts[part];
+        let within = ((self.position - times.start) % of_heap as u64) as usize;
+        let first = self.position - within as u64;
+        if self.heap.1 != Some(first) {
+            // What was not read of it, or read in vain, is no heap.
+            self.heap.1 = None;
+            self.heap.0.resize(of_heap * step, 0);
+            let mut heap = std::mem::take(&mut self.scratch);
+            heap.resize(of_heap * step, 0);
+            if input.length().is_some() {
+                input.read_at(*data + (first - times.start) * step as u64, &mut heap)?;
+            } else if self.read_on(part, &mut heap, "heap")? < heap.len() {
+                return Ok(0);
+            }
+            self.header.sort(&heap, &mut self.heap.0);
+            self.scratch = heap;
+            self.heap.1 = Some(first);
+        }
+        let read = (of_heap - within).min(bytes.len() / step);
+        let bytes = &mut bytes[..read * step];
+        bytes.copy_from_slice(&self.heap.0[within * step..(within + read) * step]);
+        self.header.recode(bytes);
+        Ok(read)
+    }
+
+    /// Reads times that are in no heaps; returns how many they are, fewer where a stream ends.
+    fn read_times(&mut self, part: usize, bytes: &mut [u8]) -> Result<usize> {
+        let step = self.step;
+        let DadaFile { input, data, times } = &mut self.parts[part];
+        let found = if input.length().is_some() {
+            let at = *data + (self.position - times.start) * step as u64;
+            input.read_at(at, bytes)?;
+            bytes.len()
+        } else {
+            self.read_on(part, bytes, "time")?
+        };
+        let bytes = &mut bytes[..found / step * step];
+        if !self.header.is_plain() {
+            self.scratch.resize(step, 0);
+            for time in bytes.chunks_exact_mut(step) {
+                self.scratch.copy_from_slice(time);
+                self.header.sort(&self.scratch, time);
+            }
+        }
+        self.header.recode(bytes);
+        Ok(found / step)
     }
 }
 

@@ -59,6 +59,19 @@ impl Fields {
     }
 }
 
+/// Format and code of records, of a PicoHarp or a HydraHarp.
+fn record(pico: bool, version: &[u8], mode: u32) -> Option<(&'static str, u32)> {
+    Some(match (pico, version, mode) {
+        (true, b"2.0", 2) => ("PT2", 0x0001_0203),
+        (true, b"2.0", 3) => ("PT3", 0x0001_0303),
+        (false, b"1.0", 2) => ("HT2", 0x0001_0204),
+        (false, b"1.0", 3) => ("HT3", 0x0001_0304),
+        (false, b"2.0", 2) => ("HT2", 0x0101_0204),
+        (false, b"2.0", 3) => ("HT3", 0x0101_0304),
+        _ => return None,
+    })
+}
+
 /// Reads the header.
 pub(super) fn header(input: &mut Input, length: u64) -> Result<Found> {
     let path = input.path().to_owned();
@@ -75,25 +88,15 @@ pub(super) fn header(input: &mut Input, length: u64) -> Result<Found> {
     let pico = fields.0.starts_with(PICO);
     let version = &fields.at::<6>(16);
     let version = &version[..version.iter().position(|&byte| byte == 0).unwrap_or(version.len())];
-    let mode_at = if pico { 348 } else { 340 };
-    let (bits, mode) = (fields.whole(332), fields.whole(mode_at));
-    let (name, format, code) = match (pico, version, mode) {
-        (true, b"2.0", 2) => ("PicoHarp", "PT2", 0x0001_0203),
-        (true, b"2.0", 3) => ("PicoHarp", "PT3", 0x0001_0303),
-        (false, b"1.0", 2) => ("HydraHarp", "HT2", 0x0001_0204),
-        (false, b"1.0", 3) => ("HydraHarp", "HT3", 0x0001_0304),
-        (false, b"2.0", 2) => ("HydraHarp", "HT2", 0x0101_0204),
-        (false, b"2.0", 3) => ("HydraHarp", "HT3", 0x0101_0304),
-        _ => {
-            let (name, versions) =
-                if pico { ("PicoHarp", "2.0") } else { ("HydraHarp", "1.0 or 2.0") };
-            return Err(fault(format!(
-                "a header of {name}, format \"{}\", measurement mode {mode}: expected format {versions}, mode 2 \
-                 (T2) or 3 (T3)",
-                version.escape_ascii()
-            )));
-        }
-    };
+    let (bits, mode) = (fields.whole(332), fields.whole(if pico { 348 } else { 340 }));
+    let (name, versions) = if pico { ("PicoHarp", "2.0") } else { ("HydraHarp", "1.0 or 2.0") };
+    let (format, code) = record(pico, version, mode).ok_or_else(|| {
+        fault(format!(
+            "a header of {name}, format \"{}\", measurement mode {mode}: expected format {versions}, mode 2 \
+             (T2) or 3 (T3)",
+            version.escape_ascii()
+        ))
+    })?;
     if bits != 32 {
         return Err(fault(format!("records of {bits} bits: expected 32")));
     }
@@ -123,8 +126,7 @@ pub(super) fn header(input: &mut Input, length: u64) -> Result<Found> {
     }
     let end = fixed as u64 + 4 * u64::from(words);
     if end > length {
-        let reason = format!("truncated: {length} bytes, expected a header of {end}");
-        return Err(fault(reason));
+        return Err(fault(format!("truncated: {length} bytes, expected a header of {end}")));
     }
     let kind = Kind::ALL.into_iter().find(|kind| kind.code == code).expect("a code of the table");
     let (what, unit) = match (kind.is_t3(), pico) {

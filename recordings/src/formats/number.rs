@@ -33,6 +33,12 @@ pub(super) fn sexagesimal(text: &str) -> Option<f64> {
     Some(sign * (whole + rest))
 }
 
+/// A direction of right ascension and declination in degrees, if both are there and can be.
+pub(super) fn direction(ra: Option<f64>, dec: Option<f64>) -> Option<[f64; 2]> {
+    let direction = ra.zip(dec).map(|(ra, dec)| [ra, dec]);
+    direction.filter(|[ra, dec]| (0.0..=360.0).contains(ra) && dec.abs() <= 90.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -60,10 +60,27 @@ impl Options {
     }
 }
 
+/// Most inputs, or channels, of raw voltages.
+pub(super) const MOST_INPUTS: usize = 1 << 24;
+
 /// The error of a recording whose last `unit` is cut short, where [`Options::keep_going`] is not set.
 pub(super) fn cut_short(path: &Path, reason: &str, unit: &str) -> Error {
     let reason = format!("{reason}; what precedes this last {unit} can be read alone");
     Error::setting("keep_going", Some(path), reason)
+}
+
+/// The sentence about a file whose last `unit` is left out, being cut short: [`Options::keep_going`] lets the last file's be.
+pub(super) fn leave_out(
+    path: &Path,
+    reason: &str,
+    unit: &str,
+    (last, keep_going): (bool, bool),
+) -> Result<String> {
+    match (last, keep_going) {
+        (true, true) => Ok(format!("{}: {reason}", path.display())),
+        (true, false) => Err(cut_short(path, reason, unit)),
+        (false, _) => Err(Error::file(path, reason)),
+    }
 }
 
 /// Step from one time of a recording to the next.

@@ -121,6 +121,29 @@ pub struct Reader {
     pub(crate) nanotimes: Option<Column<u32>>,
 }
 
+/// The spot that is asked for, and its group; the only one where none is.
+fn chosen<'a, G>(
+    path: &Path,
+    groups: &'a [(usize, G)],
+    spot: Option<usize>,
+) -> Result<&'a (usize, G)> {
+    let listed = || {
+        let numbers = groups.iter().map(|(spot, _)| spot.to_string());
+        numbers.collect::<Vec<_>>().join(", ")
+    };
+    match (spot, groups) {
+        (_, []) => Err(Error::file(path, format!("no group {GROUP}: expected Photon-HDF5"))),
+        (None, [only]) => Ok(only),
+        (None, _) => {
+            let reason = format!("has photons of spots {}: expected the number of one", listed());
+            Err(Error::setting("spot", Some(path), reason))
+        }
+        (Some(spot), _) => groups.iter().find(|(found, _)| *found == spot).ok_or_else(|| {
+            Error::file(path, format!("no photons of spot {spot}: there are of {}", listed()))
+        }),
+    }
+}
+
 impl Reader {
     /// Opens the photons of a spot; of a file of one spot, none needs to be said.
     ///
@@ -133,24 +156,7 @@ impl Reader {
         std::fs::File::open(path).map_err(Error::io(path, "read"))?;
         let file = guarded(path, "read", || H5File::open(path))?;
         let groups = groups(path, &file)?;
-        let listed = || {
-            let numbers = groups.iter().map(|(spot, _)| spot.to_string());
-            numbers.collect::<Vec<_>>().join(", ")
-        };
-        let (spot, group) = match (spot, &groups[..]) {
-            (_, []) => return Err(fault(format!("no group {GROUP}: expected Photon-HDF5"))),
-            (None, [only]) => only,
-            (None, _) => {
-                let reason =
-                    format!("has photons of spots {}: expected the number of one", listed());
-                return Err(Error::setting("spot", Some(path), reason));
-            }
-            (Some(spot), _) => {
-                groups.iter().find(|(found, _)| *found == spot).ok_or_else(|| {
-                    fault(format!("no photons of spot {spot}: there are of {}", listed()))
-                })?
-            }
-        };
+        let (spot, group) = chosen(path, &groups, spot)?;
         let names = file.dataset_names();
         let has = |name: &str| names.iter().any(|found| found.trim_start_matches('/') == name);
         let at = |name: &str| format!("{group}/{name}");

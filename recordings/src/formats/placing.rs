@@ -145,12 +145,17 @@ impl Axis {
 
     /// The frame of a thread that a header means, if frames can be counted.
     pub fn frame(&self, stamp: &Stamp) -> Option<i64> {
-        let seconds = stamp.second - self.first.0;
+        self.frame_at((stamp.second, stamp.number))
+    }
+
+    /// The frame of a second and number, if frames can be counted.
+    pub fn frame_at(&self, (second, number): (i64, u32)) -> Option<i64> {
+        let seconds = second.checked_sub(self.first.0)?;
         let frames = match self.per_second {
             Some(per_second) => seconds.checked_mul(per_second as i64),
             None => (seconds == 0).then_some(0),
         };
-        frames?.checked_add(i64::from(stamp.number) - i64::from(self.first.1))
+        frames?.checked_add(i64::from(number) - i64::from(self.first.1))
     }
 }
 

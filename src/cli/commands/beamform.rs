@@ -249,9 +249,9 @@ impl Args {
         Ok(())
     }
 
-    /// Makes powers of the beams of dishes on a grid.
-    fn run_grid(&self, dishes: &Path) -> Result<()> {
-        let Self { voltages: paths, beams, .. } = self;
+    /// Checks options of beams on a grid, and reads the array.
+    fn check_grid(&self) -> Result<Option<Array>> {
+        let beams = &self.beams;
         if self.kernel != Kernel::Auto {
             return Err(Error::invalid(format!(
                 "kernel {} with --grid: expected auto, and --grid-kernel for beams on a grid",
@@ -269,6 +269,26 @@ impl Args {
                 "--beam {beam}: chosen for a filterbank file, expected an output whose name ends in .{FIL}"
             )));
         }
+        Ok(array)
+    }
+
+    /// The GPU of beams on a grid, which take one; none for the CPU.
+    fn only_gpu(&self) -> Result<Option<Arc<dyn Gpu>>> {
+        match &self.device.open()?[..] {
+            [] => Ok(None),
+            [gpu] => Ok(Some(gpu.clone())),
+            several => Err(Error::invalid(format!(
+                "--device {}: {} devices, expected one for beams on a grid",
+                self.device,
+                several.len()
+            ))),
+        }
+    }
+
+    /// Makes powers of the beams of dishes on a grid.
+    fn run_grid(&self, dishes: &Path) -> Result<()> {
+        let Self { voltages: paths, beams, .. } = self;
+        let array = self.check_grid()?;
         let files = self.files().reads(&beams.grid).writes([&beams.output]);
         files.check(self.existing)?;
 
@@ -286,17 +306,7 @@ impl Args {
         let plan = dishes.builder(&paths[0], axes)?;
         let plan = plan.encoding(recorded.encoding).half(beams.half).kernel(beams.grid_kernel);
         let plan = plan.integrate(usize::try_from(step).unwrap_or(usize::MAX));
-        let gpu = match &self.device.open()?[..] {
-            [] => None,
-            [gpu] => Some(gpu.clone()),
-            several => {
-                return Err(Error::invalid(format!(
-                    "--device {}: {} devices, expected one for beams on a grid",
-                    self.device,
-                    several.len()
-                )));
-            }
-        };
+        let gpu = self.only_gpu()?;
         let plan = match &gpu {
             Some(gpu) => plan.gpu(gpu.clone()),
             None => plan.device(Device::Cpu),

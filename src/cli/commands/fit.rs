@@ -1,6 +1,9 @@
 //! `corrust fit`.
 
-use std::{fmt::Write as _, path::PathBuf};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use clap::ValueEnum;
 use corrust::{
@@ -159,6 +162,28 @@ impl Args {
         let curves = self.curves()?;
         // Curves that share nothing are fitted one by one.
         let each = if self.share.is_empty() { 1 } else { curves.len() };
+        let fits = self.fits(&fit, &curves, each)?;
+        self.warn_of(&curves, &fits, each);
+        let json = || {
+            serde_json::to_string_pretty(&self.json(&curves, &fits, each))
+                .expect("numbers and text")
+        };
+        if self.json {
+            say(json());
+        } else {
+            self.say_fits(&curves, &fits, each);
+        }
+        all([
+            self.output.as_ref().map_or(Ok(()), |path| write(path, (json() + "\n").as_bytes())),
+            self.csv
+                .as_ref()
+                .map_or(Ok(()), |path| write(path, self.table(&curves, &fits, each).as_bytes())),
+            self.plot.as_ref().map_or(Ok(()), |path| self.draw(path, &curves, &fits, each)),
+        ])
+    }
+
+    /// Fits `each` curves together, and those after them.
+    fn fits(&self, fit: &Fit, curves: &[Named], each: usize) -> Result<Vec<Fitted>> {
         let mut fits: Vec<Fitted> = Vec::new();
         let bar = Progress::of("fitting", "curves", 1.0, curves.len() as u64);
         for together in curves.chunks(each) {
@@ -178,7 +203,11 @@ impl Args {
             fits.push(fitted);
             bar.set((fits.len() * each) as u64);
         }
-        drop(bar);
+        Ok(fits)
+    }
+
+    /// Warns of what fits lack, and of doubts about them.
+    fn warn_of(&self, curves: &[Named], fits: &[Fitted], each: usize) {
         if fits.iter().any(|fitted| !fitted.weighted) && !self.unweighted {
             warn("no error bars: all lags weigh alike");
         }
@@ -192,19 +221,16 @@ impl Args {
                  lags are independent"
             ));
         }
-        for (together, fitted) in curves.chunks(each).zip(&fits) {
+        for (together, fitted) in curves.chunks(each).zip(fits) {
             if let Some(doubt) = fitted.doubt() {
                 warn(format_args!("{} {}: {doubt}", together[0].file, together[0].name));
             }
         }
-        let json = || {
-            serde_json::to_string_pretty(&self.json(&curves, &fits, each))
-                .expect("numbers and text")
-        };
-        if self.json {
-            say(json());
-        }
-        for (index, named) in curves.iter().enumerate().filter(|_| !self.json) {
+    }
+
+    /// Prints the parameters of every curve.
+    fn say_fits(&self, curves: &[Named], fits: &[Fitted], each: usize) {
+        for (index, named) in curves.iter().enumerate() {
             let fitted = &fits[index / each];
             say(format_args!("{} {}", named.file, named.name));
             for row in self.rows(fitted, index % each) {
@@ -228,33 +254,29 @@ impl Args {
                 ));
             }
         }
-        all([
-            self.output.as_ref().map_or(Ok(()), |path| write(path, (json() + "\n").as_bytes())),
-            self.csv
-                .as_ref()
-                .map_or(Ok(()), |path| write(path, self.table(&curves, &fits, each).as_bytes())),
-            self.plot.as_ref().map_or(Ok(()), |path| {
-                let drawn = curves.iter().enumerate().map(|(index, named)| {
-                    let (fitted, place) = (&fits[index / each], index % each);
-                    let parameters = self.rows(fitted, place).into_iter().map(|row| {
-                        let Row { name, value, uncertainty, unit, state } = row;
-                        let state = match state {
-                            "free" => String::new(),
-                            state => format!(", {state}"),
-                        };
-                        format!("{name} = {}{state}", uncertain(value, uncertainty, unit))
-                    });
-                    fits::Drawn {
-                        name: named.name.replace('_', " "),
-                        curve: &named.measured.curve,
-                        fitted,
-                        place,
-                        parameters: parameters.collect(),
-                    }
-                });
-                fits::fits(path, &drawn.collect::<Vec<_>>())
-            }),
-        ])
+    }
+
+    /// Draws the curves and their fits.
+    fn draw(&self, path: &Path, curves: &[Named], fits: &[Fitted], each: usize) -> Result<()> {
+        let drawn = curves.iter().enumerate().map(|(index, named)| {
+            let (fitted, place) = (&fits[index / each], index % each);
+            let parameters = self.rows(fitted, place).into_iter().map(|row| {
+                let Row { name, value, uncertainty, unit, state } = row;
+                let state = match state {
+                    "free" => String::new(),
+                    state => format!(", {state}"),
+                };
+                format!("{name} = {}{state}", uncertain(value, uncertainty, unit))
+            });
+            fits::Drawn {
+                name: named.name.replace('_', " "),
+                curve: &named.measured.curve,
+                fitted,
+                place,
+                parameters: parameters.collect(),
+            }
+        });
+        fits::fits(path, &drawn.collect::<Vec<_>>())
     }
 
     /// The model with the conditions on its parameters.

@@ -168,6 +168,13 @@ fn pair(text: &str) -> Result<(usize, usize), &'static str> {
     }
 }
 
+/// Sums over frames.
+struct Sums {
+    brightness: Option<Brightness>,
+    spatial: Option<Spatial>,
+    pairs: Option<PairCorrelation>,
+}
+
 impl Args {
     /// Correlates the stack.
     pub fn run(self) -> Result<()> {
@@ -191,85 +198,24 @@ impl Args {
         if self.mask.is_some() && !two_times {
             return Err(Error::invalid("--mask without --two-time or --g2: expected one of them"));
         }
-        let correlates = self.spatial.is_some() || self.rics.is_some();
-        let mut brightness = match self.brightness.is_some() || self.plot.is_some() {
-            true => Some(Brightness::new(height, width)?),
-            false => None,
-        };
-        let mut spatial = match correlates {
-            true => Some(Spatial::new(height, width, self.lags, self.window)?),
-            false => None,
-        };
-        let mut two_time = match two_times {
+        let mut sums = self.sums([frames.len(), height, width])?;
+        let two_time = match two_times {
             true => {
                 Some(TwoTime::new(frames.len(), &self.groups(height, width)?, self.device.clone())?)
             }
             false => None,
         };
-        let mut pair_correlation = match (&self.pair_correlation, self.distance) {
-            (Some(_), Some(distance)) => Some(PairCorrelation::new(
-                [frames.len(), height, width],
-                distance,
-                self.lines,
-                [self.multi_tau.0, self.multi_tau.1],
-                self.device.clone(),
-            )?),
-            _ => None,
-        };
-        let mut parts: Vec<Blocks> = Vec::new();
-        if brightness.is_some() || spatial.is_some() || pair_correlation.is_some() {
-            let bar = Progress::over("reading", (height * width) as f64, frames.len() as u64);
-            let mut frame: Vec<u16> = corrust::device::zeros(height * width)?;
-            // Parts of whole windows, by whose scatter a fit knows its errors.
-            let part =
-                (frames.len() / self.window.max(1)).div_ceil(PARTS).max(1) * self.window.max(1);
-            for (place, number) in frames.clone().enumerate() {
-                stack.read_frame(number, &mut frame)?;
-                brightness.as_mut().map_or(Ok(()), |maps| maps.add(&frame))?;
-                if let Some(pairs) = &mut pair_correlation {
-                    pairs.add(&frame)?;
-                    let block = frames.len().div_ceil(PARTS);
-                    if (place + 1) % block == 0 {
-                        pairs.end_block()?;
-                    }
-                }
-                if let Some(spatial) = &mut spatial {
-                    spatial.add(&frame)?;
-                    if (place + 1) % part == 0 || place + 1 == frames.len() {
-                        parts.push(spatial.take_blocks()?);
-                    }
-                }
-                bar.set(place as u64 + 1);
-            }
-        }
-        if let Some(plan) = &mut two_time {
-            let rows = (AT_ONCE / (2 * frames.len() * width)).clamp(1, height);
-            let bar = Progress::over("correlating", (frames.len() * width) as f64, height as u64);
-            let mut counts: Vec<u16> = corrust::device::zeros(frames.len() * rows * width)?;
-            for first in (0..height).step_by(rows) {
-                let rows = first..height.min(first + rows);
-                let counts = &mut counts[..frames.len() * rows.len() * width];
-                let each = counts.chunks_exact_mut(rows.len() * width);
-                frames
-                    .clone()
-                    .zip(each)
-                    .try_for_each(|(frame, part)| stack.read(frame, rows.clone(), part))?;
-                let pixels = rows.start * width..rows.end * width;
-                plan.add(pixels, counts)
-                    .map_err(|error| Error::file(&self.stack, error.to_string()))?;
-                bar.set(rows.end as u64);
-            }
-        }
+        let parts = self.add_frames(&mut stack, &frames, &mut sums)?;
+        let two_time =
+            two_time.map(|plan| self.add_pixels(&mut stack, &frames, plan)).transpose()?;
         say(format_args!(
             "{} of {height} x {width} pixels, {}",
             count(frames.len(), "frame"),
             stack.format()
         ));
-        let maps = match &brightness {
-            Some(sums) => Some(sums.maps(&detector)?),
-            None => None,
-        };
-        let pairs = pair_correlation.map(|mut pairs| pairs.curves()).transpose()?;
+        let Sums { brightness, spatial, pairs } = sums;
+        let maps = brightness.map(|sums| sums.maps(&detector)).transpose()?;
+        let pairs = pairs.map(|mut pairs| pairs.curves()).transpose()?;
         let (map, fitted) = match &spatial {
             Some(_) => self.correlation(&parts, frames.len())?,
             None => (None, None),
@@ -295,6 +241,87 @@ impl Args {
             two_time.map_or(Ok(()), |mut plan| self.write_two_time(&mut plan)),
             self.draw(maps.as_ref(), map.as_ref(), fitted.as_ref(), pairs.as_ref()),
         ])
+    }
+
+    /// Sums that outputs need, of a number of frames of `height` x `width` pixels.
+    fn sums(&self, shape @ [_, height, width]: [usize; 3]) -> Result<Sums> {
+        let brightness = (self.brightness.is_some() || self.plot.is_some())
+            .then(|| Brightness::new(height, width));
+        let spatial = (self.spatial.is_some() || self.rics.is_some())
+            .then(|| Spatial::new(height, width, self.lags, self.window));
+        let pairs = self.distance.filter(|_| self.pair_correlation.is_some()).map(|distance| {
+            let lags = [self.multi_tau.0, self.multi_tau.1];
+            PairCorrelation::new(shape, distance, self.lines, lags, self.device.clone())
+        });
+        Ok(Sums {
+            brightness: brightness.transpose()?,
+            spatial: spatial.transpose()?,
+            pairs: pairs.transpose()?,
+        })
+    }
+
+    /// Adds frames to sums, one after the other, and returns those of parts for the spatial correlation.
+    fn add_frames(
+        &self,
+        stack: &mut Stack,
+        frames: &Range<usize>,
+        Sums { brightness, spatial, pairs }: &mut Sums,
+    ) -> Result<Vec<Blocks>> {
+        let mut parts: Vec<Blocks> = Vec::new();
+        if brightness.is_none() && spatial.is_none() && pairs.is_none() {
+            return Ok(parts);
+        }
+        let pixels = stack.height() * stack.width();
+        let bar = Progress::over("reading", pixels as f64, frames.len() as u64);
+        let mut frame: Vec<u16> = corrust::device::zeros(pixels)?;
+        // Parts of whole windows, by whose scatter a fit knows its errors.
+        let part = (frames.len() / self.window.max(1)).div_ceil(PARTS).max(1) * self.window.max(1);
+        for (place, number) in frames.clone().enumerate() {
+            stack.read_frame(number, &mut frame)?;
+            brightness.as_mut().map_or(Ok(()), |maps| maps.add(&frame))?;
+            if let Some(pairs) = pairs {
+                pairs.add(&frame)?;
+                let block = frames.len().div_ceil(PARTS);
+                if (place + 1) % block == 0 {
+                    pairs.end_block()?;
+                }
+            }
+            if let Some(spatial) = spatial {
+                spatial.add(&frame)?;
+                if (place + 1) % part == 0 || place + 1 == frames.len() {
+                    parts.push(spatial.take_blocks()?);
+                }
+            }
+            bar.set(place as u64 + 1);
+        }
+        Ok(parts)
+    }
+
+    /// Adds all frames of some rows of pixels to two-time correlations, and of the rows after them.
+    fn add_pixels(
+        &self,
+        stack: &mut Stack,
+        frames: &Range<usize>,
+        mut plan: TwoTime,
+    ) -> Result<TwoTime> {
+        let (height, width) = (stack.height(), stack.width());
+        let rows = (AT_ONCE / (2 * frames.len() * width)).clamp(1, height);
+        let bar = Progress::over("correlating", (frames.len() * width) as f64, height as u64);
+        let mut counts: Vec<u16> = corrust::device::zeros(frames.len() * rows * width)?;
+        for first in (0..height).step_by(rows) {
+            let rows = first..height.min(first + rows);
+            let counts = &mut counts[..frames.len() * rows.len() * width];
+            let each = counts.chunks_exact_mut(rows.len() * width);
+            frames
+                .clone()
+                .zip(each)
+                .try_for_each(|(frame, part)| stack.read(frame, rows.clone(), part))?;
+            let pixels = rows.start * width..rows.end * width;
+            plan.add(pixels, counts)
+                .map_err(|error| Error::file(&self.stack, error.to_string()))?;
+            bar.set(rows.end as u64);
+        }
+        Ok(plan)
     }
 
     /// Groups of the mask's file, or one of all pixels.

@@ -125,42 +125,78 @@ impl Load {
     }
 }
 
+/// The load that takes most GPUs.
+fn slowest<'a>(loads: &[&'a Load]) -> Option<&'a Load> {
+    loads.iter().copied().max_by(|a, b| a.gpus().total_cmp(&b.gpus()))
+}
+
+/// GPUs of all loads, and the load that binds: kernels run one after the other, and transfers go on meanwhile.
+fn binding(loads: &[Load]) -> (f64, &Load) {
+    let (computed, moved): (Vec<&Load>, Vec<&Load>) =
+        loads.iter().partition(|load| matches!(load.name, CORRELATION | BEAMS | F_ENGINE));
+    let computing: f64 = computed.iter().map(|load| load.gpus()).sum();
+    let moving = slowest(&moved).expect("samples come from somewhere");
+    match moving.gpus() > computing {
+        true => (moving.gpus(), moving),
+        false => (computing, slowest(&computed).expect("there is a correlation or a beam")),
+    }
+}
+
+/// An estimate.
+struct Of<'a> {
+    record: &'a Record,
+    source: &'a str,
+    encoding: Encoding,
+    loads: &'a [Load],
+    gpus: u64,
+    binding: &'a Load,
+}
+
 impl Args {
     /// Prints the estimate.
     pub fn run(self) -> Result<()> {
-        if self.inputs == 0 {
-            return Err(Error::invalid("--inputs 0: expected at least 1"));
+        let encoding = self.checked()?;
+        let beams = self.dishes(encoding)?;
+        let (record, source) = self.rates(encoding, beams)?;
+        let loads = self.loads(&record, &source, encoding, beams)?;
+        let (least, binding) = binding(&loads);
+        let gpus = (least / (self.load / 100.0)).ceil().max(1.0) as u64;
+        let of = Of { record: &record, source: &source, encoding, loads: &loads, gpus, binding };
+        if self.json {
+            self.say_json(&of);
+        } else if let Some(name) = &self.row {
+            self.say_row(name, &of);
+        } else {
+            self.say_table(&of);
         }
-        if self.inputs > MOST_INPUTS {
-            return Err(Error::invalid(format!(
-                "--inputs {}: expected at most {MOST_INPUTS}",
-                self.inputs
-            )));
-        }
-        if self.gpu.is_some() && self.inputs > MOST_PREDICTED {
-            return Err(Error::invalid(format!(
-                "--inputs {}: expected at most {MOST_PREDICTED} with --gpu",
-                self.inputs
-            )));
-        }
-        if !(self.load > 0.0 && self.load <= 100.0) {
-            return Err(Error::invalid(format!(
-                "--load {}: expected more than 0 and at most 100 %",
-                self.load
-            )));
-        }
-        let encoding = match self.bits {
-            4 => Encoding::Ci4,
-            8 => Encoding::Ci8,
-            16 => Encoding::Cf16,
-            other => {
-                return Err(Error::invalid(format!(
-                    "--bits {other}: expected 4 (ci4), 8 (ci8) or 16 (cf16)"
-                )));
+        Ok(())
+    }
+
+    /// Checks numbers, and returns the encoding of samples.
+    fn checked(&self) -> Result<Encoding> {
+        let Self { inputs, load, bits, .. } = *self;
+        let fault = if inputs == 0 {
+            "--inputs 0: expected at least 1".to_owned()
+        } else if inputs > MOST_INPUTS {
+            format!("--inputs {inputs}: expected at most {MOST_INPUTS}")
+        } else if self.gpu.is_some() && inputs > MOST_PREDICTED {
+            format!("--inputs {inputs}: expected at most {MOST_PREDICTED} with --gpu")
+        } else if !(load > 0.0 && load <= 100.0) {
+            format!("--load {load}: expected more than 0 and at most 100 %")
+        } else {
+            match bits {
+                4 => return Ok(Encoding::Ci4),
+                8 => return Ok(Encoding::Ci8),
+                16 => return Ok(Encoding::Cf16),
+                other => format!("--bits {other}: expected 4 (ci4), 8 (ci8) or 16 (cf16)"),
             }
         };
-        let beams = self.dishes(encoding)?;
-        let (record, source) = match (&self.record, &self.gpu) {
+        Err(Error::invalid(fault))
+    }
+
+    /// The record that rates come from, and its name.
+    fn rates(&self, encoding: Encoding, beams: Option<(usize, usize)>) -> Result<(Record, String)> {
+        Ok(match (&self.record, &self.gpu) {
             (Some(path), _) => (Record::read(path)?, path.display().to_string()),
             (None, Some(chip)) => {
                 let inputs = Some(self.inputs).filter(|_| !self.of_beams.beams_only);
@@ -172,69 +208,61 @@ impl Args {
                 let record = serde_json::from_str(RECORD_H200);
                 (record.expect("the record is one"), "the record that is built in".to_owned())
             }
-        };
-        let loads = self.loads(&record, &source, encoding, beams)?;
-        // Kernels run one after the other; transfers go on meanwhile.
-        let (computed, moved): (Vec<&Load>, Vec<&Load>) =
-            loads.iter().partition(|load| matches!(load.name, CORRELATION | BEAMS | F_ENGINE));
-        let computing: f64 = computed.iter().map(|load| load.gpus()).sum();
-        let slowest = moved.into_iter().max_by(|a, b| a.gpus().total_cmp(&b.gpus()));
-        let slowest = slowest.expect("samples come from somewhere");
-        let (least, binding) = match slowest.gpus() > computing {
-            true => (slowest.gpus(), slowest),
-            false => {
-                let most = computed.into_iter().max_by(|a, b| a.gpus().total_cmp(&b.gpus()));
-                (computing, most.expect("there is a correlation or a beam"))
-            }
-        };
-        let gpus = (least / (self.load / 100.0)).ceil().max(1.0) as u64;
-        let Self { inputs, bandwidth, .. } = self;
-        if self.json {
-            let loads = loads.iter().map(|load| {
-                json!({
-                    "name": load.name, "needed": load.needed, "a_gpu_gives": load.given,
-                    "unit": load.unit, "gpus": load.gpus(), "binds": load.binds,
-                })
-            });
-            let plan = json!({
-                "inputs": inputs, "beams": self.beams, "bandwidth_hz": bandwidth.0, "encoding": encoding.name(),
-                "layout": self.layout.to_string(), "device": record.machine.device,
-                "source": source, "load_percent": self.load, "loads": loads.collect::<Vec<_>>(),
-                "gpus": gpus, "binds": binding.name, "limit": binding.binds,
-            });
-            say(serde_json::to_string_pretty(&plan).expect("text and numbers"));
-            return Ok(());
-        }
-        if let Some(name) = &self.row {
-            let part = |wanted: &str| {
-                let found = loads.iter().find(|load| load.name == wanted);
-                found.map_or_else(|| "-".to_owned(), |load| part_of(load.gpus()))
-            };
-            let [correlation, f_engine] = [CORRELATION, F_ENGINE].map(part);
-            let [network, pcie] = [NETWORK, PCIE].map(part);
-            say(format_args!(
-                "| {name} | {inputs} | {}Hz | {encoding} | {}B/s | {correlation} | {f_engine} | {network} | \
-                 {pcie} | **{gpus}** | {} |",
-                si(bandwidth.0),
-                si(loads.iter().find(|load| load.name == NETWORK).map_or(0.0, |load| load.needed)),
-                binding.binds
-            ));
-            return Ok(());
-        }
+        })
+    }
+
+    fn say_json(&self, of: &Of<'_>) {
+        let loads = of.loads.iter().map(|load| {
+            json!({
+                "name": load.name, "needed": load.needed, "a_gpu_gives": load.given,
+                "unit": load.unit, "gpus": load.gpus(), "binds": load.binds,
+            })
+        });
+        let plan = json!({
+            "inputs": self.inputs, "beams": self.beams, "bandwidth_hz": self.bandwidth.0,
+            "encoding": of.encoding.name(), "layout": self.layout.to_string(),
+            "device": of.record.machine.device, "source": of.source, "load_percent": self.load,
+            "loads": loads.collect::<Vec<_>>(), "gpus": of.gpus, "binds": of.binding.name,
+            "limit": of.binding.binds,
+        });
+        say(serde_json::to_string_pretty(&plan).expect("text and numbers"));
+    }
+
+    /// Prints a row of a Markdown table.
+    fn say_row(&self, name: &str, of: &Of<'_>) {
+        let find = |wanted: &str| of.loads.iter().find(|load| load.name == wanted);
+        let part =
+            |wanted: &str| find(wanted).map_or_else(|| "-".to_owned(), |load| part_of(load.gpus()));
+        let [correlation, f_engine] = [CORRELATION, F_ENGINE].map(part);
+        let [network, pcie] = [NETWORK, PCIE].map(part);
+        say(format_args!(
+            "| {name} | {} | {}Hz | {} | {}B/s | {correlation} | {f_engine} | {network} | {pcie} | **{}** | {} |",
+            self.inputs,
+            si(self.bandwidth.0),
+            of.encoding,
+            si(find(NETWORK).map_or(0.0, |load| load.needed)),
+            of.gpus,
+            of.binding.binds
+        ));
+    }
+
+    fn say_table(&self, of: &Of<'_>) {
         let made = self.beams.map_or_else(String::new, |beams| {
             let alone = if self.of_beams.beams_only { " alone" } else { "" };
             format!(", {}{alone}", count(beams, "beam"))
         });
         say(format_args!(
-            "{} of {}Hz, {encoding} in {}{made}, on {}s, by {source}",
-            count(inputs, "input"),
-            si(bandwidth.0),
+            "{} of {}Hz, {} in {}{made}, on {}s, by {}",
+            count(self.inputs, "input"),
+            si(self.bandwidth.0),
+            of.encoding,
             self.layout,
             // The source says that it predicts.
-            record.machine.device.trim_end_matches(" (predicted)")
+            of.record.machine.device.trim_end_matches(" (predicted)"),
+            of.source
         ));
         say(format_args!("{:14} {:>16} {:>16} {:>9}  binds", "", "needed", "a GPU gives", "GPUs"));
-        for load in &loads {
+        for load in of.loads {
             say(format_args!(
                 "{:14} {:>16} {:>16} {:>9}  {}",
                 load.name,
@@ -244,17 +272,13 @@ impl Args {
                 load.binds
             ));
         }
+        let Load { name, binds, .. } = of.binding;
         say(format_args!(
-            "{} at up to {} % of these rates: {} binds{}",
-            count(gpus, "GPU"),
+            "{} at up to {} % of these rates: {name} binds{}",
+            count(of.gpus, "GPU"),
             self.load,
-            binding.name,
-            match binding.binds == binding.name {
-                true => String::new(),
-                false => format!(", by {}", binding.binds),
-            }
+            if binds == name { String::new() } else { format!(", by {binds}") }
         ));
-        Ok(())
     }
 
     /// Numbers of dishes and beams of each polarisation, if there are beams.

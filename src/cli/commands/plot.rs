@@ -116,124 +116,136 @@ impl Args {
         self.warn_of_given();
         if TEXTS.contains(&&ending(&self.input)[..]) {
             draw_curves(&self.input, &self.output)?;
-            tell(format_args!("figure: {}", self.output.display()));
-            return Ok(());
-        }
-        if self.is_stack()? {
+        } else if self.is_stack()? {
             draw_stack(&self.input, &self.output)?;
-            tell(format_args!("figure: {}", self.output.display()));
-            return Ok(());
-        }
-        let array = self.array.as_ref().map(Array::read).transpose()?;
-        if let Some(mut powers) = Powers::open(&self.input, self.index, array.as_ref())? {
-            let spectrum = match self.kind {
-                None | Some(Kind::Waterfall) => false,
-                Some(Kind::Spectra) => true,
-                Some(Kind::Matrix | Kind::Closure) => {
-                    let reason = "holds powers: expected --kind waterfall or spectra";
-                    return Err(Error::file(&self.input, reason));
-                }
-            };
-            draw_powers(&mut powers, spectrum, &self.output)?;
-            tell(format_args!("figure: {}", self.output.display()));
-            return Ok(());
-        }
-        let mut file = Measured::open(&self.input, self.polarisation, array.as_ref())?;
-        let below = |what: &str, found: usize, count: usize| {
-            if found < count {
-                return Ok(());
-            }
-            Err(Error::file(&self.input, format!("{what} {found}: expected one below {count}")))
-        };
-        below("--dump", self.dump, file.dumps)?;
-        let channels = file.axis.values.len();
-        let path = &self.output;
-        let polarisation = file.polarisation().map_or(String::new(), |name| format!(", {name}"));
-        match self.kind.unwrap_or(Kind::Matrix) {
-            Kind::Matrix => {
-                let channel = self.channel.unwrap_or(channels / 2);
-                below("--channel", channel, channels)?;
-                let visibilities = coherences(&file.dump(self.dump)?, file.inputs);
-                let size = (620, SIZE.1);
-                let at = match file.axis.name {
-                    CHANNEL => format!("of channel {channel}"),
-                    _ => format!("at {} MHz", file.axis.tick(file.axis.values[channel])),
-                };
-                let title = format!("Visibilities {at}{polarisation}");
-                save(path, size, |root| {
-                    matrix(root, visibilities.row(channel), &title, (file.of, &file.names))
-                })?;
-            }
-            Kind::Spectra => {
-                let sums = file.dump(self.dump)?;
-                let title = format!(
-                    "Power of {}s, dump {}{polarisation}{}",
-                    file.of,
-                    self.dump,
-                    first_of(file.inputs)
-                );
-                let lines = (0..file.inputs.min(LINES)).map(|input| {
-                    let power = |channel: usize| {
-                        10.0 * sums[[channel, baseline(input, input)]].re.max(1e-30).log10()
-                    };
-                    (shortened(&file.names[input], NAME), (0..channels).map(power).collect())
-                });
-                let lines: Vec<(String, Vec<f64>)> = lines.collect();
-                let all = || lines.iter().flat_map(|(_, line)| line.iter().copied());
-                let (low, high) =
-                    (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
-                let margin = 0.05 * (high - low).max(1.0);
-                let range = low - margin..high + margin;
-                let look = Look { title, y: "power (dB)", range, lines: file.of, wide: 0 };
-                save(path, SIZE, |root| chart(root, &file.axis, &look, &lines, true))?;
-            }
-            Kind::Closure => {
-                if file.inputs < 3 {
-                    return Err(Error::file(
-                        &self.input,
-                        format!("{} inputs: expected at least 3 for closure phases", file.inputs),
-                    ));
-                }
-                let sums = file.dump(self.dump)?;
-                let triangles = (2..file.inputs).flat_map(|k| (1..k).map(move |j| (j, k)));
-                let lines: Vec<(String, Vec<f64>)> = triangles
-                    .take(LINES)
-                    .map(|(j, k)| {
-                        let phase = |channel: usize| {
-                            let v = |i, j| sums[[channel, baseline(i, j)]];
-                            (v(j, 0) * v(k, j) * v(k, 0).conj()).arg() / PI
-                        };
-                        let names = [0, j, k].map(|input| shortened(&file.names[input], NAME));
-                        (names.join(", "), (0..channels).map(phase).collect())
-                    })
-                    .collect();
-                let all = (file.inputs - 1) * (file.inputs - 2) / 2;
-                let title =
-                    format!("Closure phases, dump {}{polarisation}{}", self.dump, first_of(all));
-                let triangles = if file.of == "antenna" { "antennas" } else { "inputs" };
-                let look = Look { title, y: PHASE, range: -1.0..1.0, lines: triangles, wide: 0 };
-                save(path, SIZE, |root| chart(root, &file.axis, &look, &lines, false))?;
-            }
-            Kind::Waterfall => {
-                let usual = [1.min(file.inputs - 1), 0];
-                let [i, j] = match self.baseline[..] {
-                    [] => usual,
-                    [i, j] if j <= i => [i, j],
-                    _ => {
-                        return Err(Error::invalid(format!(
-                            "--baseline {:?}: expected two inputs i,j, j at most i",
-                            self.baseline
-                        )));
-                    }
-                };
-                below("--baseline", i, file.inputs)?;
-                let cells = file.waterfall(baseline(i, j))?;
-                let names = (&file.pair(i, j)[..], &polarisation[..]);
-                save(path, SIZE, |root| waterfall(root, &file, &cells, names))?;
+        } else {
+            let array = self.array.as_ref().map(Array::read).transpose()?;
+            match Powers::open(&self.input, self.index, array.as_ref())? {
+                Some(mut powers) => self.draw_powers(&mut powers)?,
+                None => self.draw_visibilities(array.as_ref())?,
             }
         }
         tell(format_args!("figure: {}", self.output.display()));
         Ok(())
+    }
+
+    fn draw_powers(&self, powers: &mut Powers) -> Result<()> {
+        let spectrum = match self.kind {
+            None | Some(Kind::Waterfall) => false,
+            Some(Kind::Spectra) => true,
+            Some(Kind::Matrix | Kind::Closure) => {
+                let reason = "holds powers: expected --kind waterfall or spectra";
+                return Err(Error::file(&self.input, reason));
+            }
+        };
+        draw_powers(powers, spectrum, &self.output)
+    }
+
+    fn draw_visibilities(&self, array: Option<&Array>) -> Result<()> {
+        let mut file = Measured::open(&self.input, self.polarisation, array)?;
+        self.below("--dump", self.dump, file.dumps)?;
+        let polarisation = file.polarisation().map_or(String::new(), |name| format!(", {name}"));
+        match self.kind.unwrap_or(Kind::Matrix) {
+            Kind::Matrix => self.draw_matrix(&mut file, &polarisation),
+            Kind::Spectra => self.draw_spectra(&mut file, &polarisation),
+            Kind::Closure => self.draw_closure(&mut file, &polarisation),
+            Kind::Waterfall => self.draw_waterfall(&mut file, &polarisation),
+        }
+    }
+
+    /// Refuses a number that is not below a count.
+    fn below(&self, what: &str, found: usize, count: usize) -> Result<()> {
+        if found < count {
+            return Ok(());
+        }
+        Err(Error::file(&self.input, format!("{what} {found}: expected one below {count}")))
+    }
+
+    fn draw_matrix(&self, file: &mut Measured, polarisation: &str) -> Result<()> {
+        let channels = file.axis.values.len();
+        let channel = self.channel.unwrap_or(channels / 2);
+        self.below("--channel", channel, channels)?;
+        let visibilities = coherences(&file.dump(self.dump)?, file.inputs);
+        let size = (620, SIZE.1);
+        let at = match file.axis.name {
+            CHANNEL => format!("of channel {channel}"),
+            _ => format!("at {} MHz", file.axis.tick(file.axis.values[channel])),
+        };
+        let title = format!("Visibilities {at}{polarisation}");
+        save(&self.output, size, |root| {
+            matrix(root, visibilities.row(channel), &title, (file.of, &file.names))
+        })
+    }
+
+    fn draw_spectra(&self, file: &mut Measured, polarisation: &str) -> Result<()> {
+        let channels = file.axis.values.len();
+        let sums = file.dump(self.dump)?;
+        let title = format!(
+            "Power of {}s, dump {}{polarisation}{}",
+            file.of,
+            self.dump,
+            first_of(file.inputs)
+        );
+        let lines = (0..file.inputs.min(LINES)).map(|input| {
+            let power = |channel: usize| {
+                10.0 * sums[[channel, baseline(input, input)]].re.max(1e-30).log10()
+            };
+            (shortened(&file.names[input], NAME), (0..channels).map(power).collect())
+        });
+        let lines: Vec<(String, Vec<f64>)> = lines.collect();
+        let all = || lines.iter().flat_map(|(_, line)| line.iter().copied());
+        let (low, high) =
+            (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+        let margin = 0.05 * (high - low).max(1.0);
+        let range = low - margin..high + margin;
+        let look = Look { title, y: "power (dB)", range, lines: file.of, wide: 0 };
+        save(&self.output, SIZE, |root| chart(root, &file.axis, &look, &lines, true))
+    }
+
+    fn draw_closure(&self, file: &mut Measured, polarisation: &str) -> Result<()> {
+        let channels = file.axis.values.len();
+        if file.inputs < 3 {
+            return Err(Error::file(
+                &self.input,
+                format!("{} inputs: expected at least 3 for closure phases", file.inputs),
+            ));
+        }
+        let sums = file.dump(self.dump)?;
+        let triangles = (2..file.inputs).flat_map(|k| (1..k).map(move |j| (j, k)));
+        let lines: Vec<(String, Vec<f64>)> = triangles
+            .take(LINES)
+            .map(|(j, k)| {
+                let phase = |channel: usize| {
+                    let v = |i, j| sums[[channel, baseline(i, j)]];
+                    (v(j, 0) * v(k, j) * v(k, 0).conj()).arg() / PI
+                };
+                let names = [0, j, k].map(|input| shortened(&file.names[input], NAME));
+                (names.join(", "), (0..channels).map(phase).collect())
+            })
+            .collect();
+        let all = (file.inputs - 1) * (file.inputs - 2) / 2;
+        let title = format!("Closure phases, dump {}{polarisation}{}", self.dump, first_of(all));
+        let triangles = if file.of == "antenna" { "antennas" } else { "inputs" };
+        let look = Look { title, y: PHASE, range: -1.0..1.0, lines: triangles, wide: 0 };
+        save(&self.output, SIZE, |root| chart(root, &file.axis, &look, &lines, false))
+    }
+
+    fn draw_waterfall(&self, file: &mut Measured, polarisation: &str) -> Result<()> {
+        let usual = [1.min(file.inputs - 1), 0];
+        let [i, j] = match self.baseline[..] {
+            [] => usual,
+            [i, j] if j <= i => [i, j],
+            _ => {
+                return Err(Error::invalid(format!(
+                    "--baseline {:?}: expected two inputs i,j, j at most i",
+                    self.baseline
+                )));
+            }
+        };
+        self.below("--baseline", i, file.inputs)?;
+        let cells = file.waterfall(baseline(i, j))?;
+        let names = (&file.pair(i, j)[..], polarisation);
+        save(&self.output, SIZE, |root| waterfall(root, file, &cells, names))
     }
 }
 

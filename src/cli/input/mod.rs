@@ -3,7 +3,11 @@
 pub mod product_input;
 pub mod unit;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    rc::Rc,
+    sync::Arc,
+};
 
 use corrust::{
     Devices, Error, Result, Upchanneliser, channelise,
@@ -16,6 +20,7 @@ use corrust::{
     run::{Blocks, BlocksOf, Channelise, Head, HostSpectra, Reader, Source, Upchannelise},
 };
 
+use self::product_input::{ProductInput, Ticks};
 use crate::cli::options::engine::{self, Engine, Known, Sky};
 use crate::cli::options::files::RawOptions;
 use crate::cli::options::flagging::{Flagging, Judged};
@@ -200,6 +205,33 @@ impl Input {
         match self.subchannels {
             Some(plan) => flagging.of(Upchannelise::over(blocks, plan)?, gpus),
             None => flagging.of(blocks, gpus),
+        }
+    }
+
+    /// The samples as products take them, from a file and with no flags.
+    pub fn for_products<'a>(
+        &self,
+        (device, gpus): (&'a Devices, &'a [Arc<dyn Gpu>]),
+        (array, timing): (Option<&'a Array>, Timing),
+        source: &'a Path,
+    ) -> ProductInput<'a> {
+        let Head { shape, interval, ref quantised, .. } = self.head;
+        ProductInput {
+            device,
+            gpus,
+            shape,
+            recorded: self.recorded(),
+            interval,
+            phased: self.delayed,
+            by_input: false,
+            raw: self.is_raw(),
+            live: false,
+            timing,
+            array,
+            source,
+            quantised: quantised.clone(),
+            ticks: Ticks::of(shape.channels),
+            flagged: Rc::default(),
         }
     }
 

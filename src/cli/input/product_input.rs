@@ -59,6 +59,17 @@ impl Ticks {
     }
 }
 
+/// Seconds of a live stream that are worked on at a time, at most.
+pub const SOON: f64 = 0.25;
+
+/// Facts of a live stream that is to come.
+pub struct Expected {
+    pub shape: Shape,
+    pub interval: f64,
+    /// Times that it is to have; [`None`] until it is ended.
+    pub times: Option<u64>,
+}
+
 /// Times that loads refer to, and their unit: for a stream that a signal ends, the times of a second.
 pub fn span(recorded: u64, interval: Option<f64>) -> (u64, &'static str) {
     match interval {

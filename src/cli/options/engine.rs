@@ -174,6 +174,19 @@ impl Oversampling {
     pub fn ratio(self) -> f64 {
         self.above as f64 / self.below as f64
     }
+
+    /// Samples from one spectrum to the next, of `residues` samples each.
+    fn hop(self, residues: usize) -> Result<usize> {
+        let Self { above, below } = self;
+        let product = residues.saturating_mul(below);
+        if !product.is_multiple_of(above) || product == 0 {
+            return Err(Error::invalid(format!(
+                "--oversample {above}/{below} of {residues} samples a spectrum: expected a whole \
+                 number of samples from one to the next"
+            )));
+        }
+        Ok(product / above)
+    }
 }
 
 impl std::str::FromStr for Oversampling {
@@ -226,15 +239,8 @@ impl Engine {
             .output_layout(self.output_layout);
         let mut builder = self.filtered(builder)?;
         let residues = channels.saturating_mul(if encoding.is_complex() { 1 } else { 2 });
-        if let Some(Oversampling { above, below }) = self.oversample {
-            let product = residues.saturating_mul(below);
-            if !product.is_multiple_of(above) || product == 0 {
-                return Err(Error::invalid(format!(
-                    "--oversample {above}/{below} of {residues} samples a spectrum: expected a whole \
-                     number of samples from one to the next"
-                )));
-            }
-            builder = builder.hop(product / above);
+        if let Some(oversampling) = self.oversample {
+            builder = builder.hop(oversampling.hop(residues)?);
         }
         if let Some(path) = &self.gains {
             builder = builder.gains(&read_gains(path, inputs, channels)?);

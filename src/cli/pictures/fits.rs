@@ -1,6 +1,6 @@
 //! Correlation curves with the models that were fitted to them, and residuals below.
 
-use std::path::Path;
+use std::{ops::Range, path::Path};
 
 use corrust::{Result, autocorrelate::Curve, fit::Fitted};
 use plotters::{
@@ -17,7 +17,7 @@ const CURVES: u32 = 480;
 const HEIGHT: u32 = 720;
 
 /// Heights of the text at the upper right, and of a line of it.
-const TEXT: std::ops::Range<i32> = 62..CURVES as i32 - 20;
+const TEXT: Range<i32> = 62..CURVES as i32 - 20;
 const TEXT_LINE: i32 = 20;
 
 /// Points of a model's line, evenly spaced in the logarithm of the lag.
@@ -36,19 +36,17 @@ pub struct Drawn<'a> {
     pub parameters: Vec<String>,
 }
 
-/// Draws points with their bars, the models as lines, and the residuals; of more curves than there are colours the
-/// first ones.
-pub fn fits(path: &Path, all: &[Drawn<'_>]) -> Result<()> {
-    let drawn = &all[..all.len().min(COLOURS.len())];
-    let mut points = Vec::new();
-    for Drawn { curve, fitted, place, .. } in drawn {
-        let lags = &fitted.lags[*place];
-        let errors = curve.errors.iter().copied().chain(std::iter::repeat(f64::NAN));
-        let own = curve.lags.iter().zip(&curve.values).zip(errors);
-        let own = own.map(|((&lag, &g), error)| (lag, g, error));
-        let own = own.filter(|(lag, ..)| lags.binary_search_by(|of| of.total_cmp(lag)).is_ok());
-        points.push(own.collect::<Vec<_>>());
-    }
+/// Points of a curve that were fitted: lag, value and error.
+fn points(Drawn { curve, fitted, place, .. }: &Drawn<'_>) -> Vec<(f64, f64, f64)> {
+    let lags = &fitted.lags[*place];
+    let errors = curve.errors.iter().copied().chain(std::iter::repeat(f64::NAN));
+    let own = curve.lags.iter().zip(&curve.values).zip(errors);
+    let own = own.map(|((&lag, &g), error)| (lag, g, error));
+    own.filter(|(lag, ..)| lags.binary_search_by(|of| of.total_cmp(lag)).is_ok()).collect()
+}
+
+/// Ranges of lags, values and residuals.
+fn axes(drawn: &[Drawn<'_>], points: &[Vec<(f64, f64, f64)>]) -> [Range<f64>; 3] {
     let each = || points.iter().flatten();
     let reach = |of: fn(&(f64, f64, f64)) -> f64| {
         each().map(of).fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
@@ -56,13 +54,30 @@ pub fn fits(path: &Path, all: &[Drawn<'_>]) -> Result<()> {
         })
     };
     let ((first, last), (low, high)) = (reach(|point| point.0), reach(|point| point.1));
-    let lags = first / 1.3..last * 1.3;
     let margin = 0.06 * (high - low).max(1e-9);
-    let values = low - margin..high + margin;
     let residuals = drawn.iter().flat_map(|of| &of.fitted.residuals[of.place]);
     let most = residuals.fold(0.0_f64, |most, residual| most.max(residual.abs())).max(1e-12) * 1.1;
+    [first / 1.3..last * 1.3, low - margin..high + margin, -most..most]
+}
+
+/// Lags and values of the model's line.
+fn model(Drawn { fitted, place, .. }: &Drawn<'_>) -> Vec<(f64, f64)> {
+    let (best, own) = (fitted.values(*place), &fitted.lags[*place]);
+    let ends = [own.first(), own.last()].map(|lag| lag.copied().unwrap_or(1.0).ln());
+    let point = |step| {
+        let lag = (ends[0] + (ends[1] - ends[0]) * step as f64 / STEPS as f64).exp();
+        (lag, fitted.model.g(lag, &best))
+    };
+    (0..=STEPS).map(point).collect()
+}
+
+/// Draws points with their bars, the models as lines, and the residuals; of more curves than there are colours the
+/// first ones.
+pub fn fits(path: &Path, all: &[Drawn<'_>]) -> Result<()> {
+    let drawn = &all[..all.len().min(COLOURS.len())];
+    let points: Vec<_> = drawn.iter().map(points).collect();
+    let [lags, values, spread] = axes(drawn, &points);
     let weighted = drawn.first().is_some_and(|of| of.fitted.weighted);
-    let spread = -most..most;
     let (value_decimals, spread_decimals) = (decimals(&values), decimals(&spread));
     // Parameters of many curves have no room beside them.
     let lines: usize = drawn.iter().map(|of| 1 + of.parameters.len()).sum();
@@ -124,16 +139,10 @@ pub fn fits(path: &Path, all: &[Drawn<'_>]) -> Result<()> {
                 let ends = [(lag, clipped(g - error)), (lag, clipped(g + error))];
                 PathElement::new(ends, colour.mix(0.6).stroke_width(1))
             }))?;
-            let circles = points.iter().map(|&(lag, g, _)| (lag, g));
-            chart.draw_series(circles.map(|at| dot(at, 2, mark(index))))?;
-            let best = fitted.values(*place);
-            let own = &fitted.lags[*place];
-            let ends = [own.first(), own.last()].map(|lag| lag.copied().unwrap_or(1.0).ln());
-            let line = (0..=STEPS).map(|step| {
-                let lag = (ends[0] + (ends[1] - ends[0]) * step as f64 / STEPS as f64).exp();
-                (lag, clipped(fitted.model.g(lag, &best)))
-            });
+            chart.draw_series(points.iter().map(|&(lag, g, _)| dot((lag, g), 2, mark(index))))?;
+            let line = model(of).into_iter().map(|(lag, g)| (lag, clipped(g)));
             chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
+            let own = &fitted.lags[*place];
             let residuals = own.iter().copied().zip(fitted.residuals[*place].iter().copied());
             below.draw_series(residuals.map(|at| dot(at, 2, mark(index))))?;
             write(&format!("{} {name}", if mark(index).1 { "○" } else { "●" }), colour)?;

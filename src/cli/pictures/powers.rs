@@ -133,6 +133,11 @@ impl Powers {
         let each =
             |times: u64, time: u64| (u128::from(time) * rows as u128 / u128::from(times)) as usize;
         let (times, index) = (self.times, self.index);
+        // First times and lengths of the pieces that are read.
+        let pieces = |at_once: usize| {
+            let firsts = (0..times).step_by(at_once);
+            firsts.map(move |first| (first, (times - first).min(at_once as u64)))
+        };
         let mut add = |time: u64, channel: usize, power: f64| {
             let cell = [each(times, time), channel * columns / channels];
             if power.is_finite() {
@@ -143,27 +148,19 @@ impl Powers {
         match &mut self.source {
             PowerFile::Fil(reader) => {
                 let step = channels * self.of.count;
-                let at_once = (BLOCK / (4 * step)).max(1) as u64;
-                let mut first = 0;
-                while first < times {
-                    let count = at_once.min(times - first);
+                for (first, count) in pieces((BLOCK / (4 * step)).max(1)) {
                     let samples = reader.read(first, count as usize)?;
                     for (time, powers) in (first..).zip(samples.chunks_exact(step)) {
-                        for (channel, power) in
-                            powers[index * channels..][..channels].iter().enumerate()
-                        {
-                            add(time, channel, f64::from(*power));
-                        }
+                        let powers = powers[index * channels..][..channels].iter();
+                        powers
+                            .enumerate()
+                            .for_each(|(channel, power)| add(time, channel, f64::from(*power)));
                     }
-                    first += count;
                 }
             }
             PowerFile::Array(reader, dtype, [of_channel, of_index]) => {
                 let step = channels * self.of.count;
-                let at_once = (BLOCK / (8 * step)).max(1) as u64;
-                let mut first = 0;
-                while first < times {
-                    let count = at_once.min(times - first);
+                for (first, count) in pieces((BLOCK / (8 * step)).max(1)) {
                     let mut bytes: Vec<u8> = device::zeros(count as usize * step * 8)?;
                     reader.read_at(first * step as u64, &mut bytes)?;
                     for (time, row) in (first..).zip(bytes.chunks_exact(8 * step)) {
@@ -177,20 +174,17 @@ impl Powers {
                             add(time, channel, power);
                         }
                     }
-                    first += count;
                 }
             }
             PowerFile::Beams(reader, encoding, polarisations) => {
                 let bytes_of = |samples: u64| encoding.bytes(samples as usize);
                 // A sample is one element, or two of real and imaginary parts.
                 let elements = if encoding.component_bits() == 4 { 1 } else { 2 };
-                let at_once = (BLOCK / bytes_of(1)) as u64;
+                let at_once = BLOCK / bytes_of(1);
                 for channel in 0..channels {
                     for polarisation in 0..*polarisations {
                         let stream = (index * channels + channel) * *polarisations + polarisation;
-                        let mut first = 0;
-                        while first < times {
-                            let count = at_once.min(times - first);
+                        for (first, count) in pieces(at_once) {
                             let mut bytes: Vec<u8> = device::zeros(bytes_of(count))?;
                             reader
                                 .read_at((stream as u64 * times + first) * elements, &mut bytes)?;
@@ -199,7 +193,6 @@ impl Powers {
                                 let [re, im] = [sample.re, sample.im].map(f64::from);
                                 add(first + time, channel, re * re + im * im);
                             }
-                            first += count;
                         }
                     }
                 }

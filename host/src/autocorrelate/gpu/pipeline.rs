@@ -159,20 +159,7 @@ impl Pipeline {
             },
             parts: parts as u32,
         };
-        let low = Low {
-            quarters: self.quarters.address(),
-            bins: self.bins.address(),
-            products: state.products.address(),
-            totals: state.totals.address(),
-            bins_stride: bins_stride as u64,
-            roles: u64::from_le_bytes(roles(self.low as u8, lags as u32)),
-            subsegment: subsegment as u32,
-            halo: self.halo as u32,
-            segments: segments as u32,
-            groups: groups as u32,
-            lags: lags as u32,
-            low: self.low,
-        };
+        let low = low(&counts);
         // SAFETY: the buffers were reserved for these parameters; the state is at a multiple of
         // 2^low, and the tail is known.
         unsafe {
@@ -307,4 +294,25 @@ impl Pipeline {
 /// Whether the counts of four neighbouring sensors can be read as one word.
 fn words(address: u64, sensors: usize) -> bool {
     address.is_multiple_of(4) && sensors.is_multiple_of(4)
+}
+
+/// Parameters of the low groups behind those of counts.
+fn low(counts: &Counts) -> Low {
+    let &Counts { quarters, bins, products, totals, bins_stride, .. } = counts;
+    let &Counts { subsegment, halo, segments, groups, lags, low, .. } = counts;
+    let roles = u64::from_le_bytes(roles(low as u8, lags));
+    Low {
+        quarters,
+        bins,
+        products,
+        totals,
+        bins_stride,
+        roles,
+        subsegment,
+        halo,
+        segments,
+        groups,
+        lags,
+        low,
+    }
 }

@@ -154,6 +154,28 @@ pub(super) fn unit(v: f64) -> f64 {
     if v > 0.0 { v.min(1.0) } else { 0.0 }
 }
 
+/// Products of twice the width, `mul.wide`, or sums with them, and their type.
+fn widening(opcode: &str, ty: Type) -> Option<(AluFn, Type)> {
+    macro_rules! wide {
+        ($t:ty, $wide:ty) => {
+            if opcode == "mul" {
+                alu!(|a: $t, b: $t| -> $wide { <$wide>::from(a) * <$wide>::from(b) })
+            } else {
+                alu!(|a: $t, b: $t, c: $wide| -> $wide {
+                    (<$wide>::from(a) * <$wide>::from(b)).wrapping_add(c)
+                })
+            }
+        };
+    }
+    Some(match ty {
+        Type::U32 => (wide!(u32, u64), Type::U64),
+        Type::S32 => (wide!(i32, i64), Type::S64),
+        Type::U16 => (wide!(u16, u32), Type::U32),
+        Type::S16 => (wide!(i16, i32), Type::S32),
+        _ => return None,
+    })
+}
+
 impl Lower<'_> {
     pub(super) fn arithmetic(
         &mut self,
@@ -161,10 +183,10 @@ impl Lower<'_> {
         words: &mut Words,
         operands: &[Operand],
     ) -> Lowered {
-        let part = words.pick(|w| matches!(w, "lo" | "hi" | "wide").then(|| w.to_owned()));
+        let part = words.one_of(&["lo", "hi", "wide"]);
         let carry_out = words.take("cc");
         if carry_out {
-            return self.with_carry(opcode, part.as_deref(), false, true, words, operands);
+            return self.with_carry(opcode, part, false, true, words, operands);
         }
         let saturate = words.take("sat");
         let ty = words.ty()?;
@@ -172,7 +194,7 @@ impl Lower<'_> {
             return self.float_arithmetic(opcode, ty, saturate, words, operands);
         }
         let mut name = opcode.to_owned();
-        if let Some(part) = &part {
+        if let Some(part) = part {
             name = format!("{name}.{part}");
         }
         if saturate {
@@ -182,54 +204,11 @@ impl Lower<'_> {
             }
         }
         match (name.as_str(), ty) {
-            ("mul.wide", Type::U32) => self.mixed(
-                alu!(|a: u32, b: u32| -> u64 { u64::from(a) * u64::from(b) }),
-                &[Type::U64, ty, ty],
-                operands,
-            ),
-            ("mul.wide", Type::S32) => self.mixed(
-                alu!(|a: i32, b: i32| -> i64 { i64::from(a) * i64::from(b) }),
-                &[Type::S64, ty, ty],
-                operands,
-            ),
-            ("mul.wide", Type::U16) => self.mixed(
-                alu!(|a: u16, b: u16| -> u32 { u32::from(a) * u32::from(b) }),
-                &[Type::U32, ty, ty],
-                operands,
-            ),
-            ("mul.wide", Type::S16) => self.mixed(
-                alu!(|a: i16, b: i16| -> i32 { i32::from(a) * i32::from(b) }),
-                &[Type::S32, ty, ty],
-                operands,
-            ),
-            ("mad.wide", Type::U32) => self.mixed(
-                alu!(|a: u32, b: u32, c: u64| -> u64 {
-                    (u64::from(a) * u64::from(b)).wrapping_add(c)
-                }),
-                &[Type::U64, ty, ty, Type::U64],
-                operands,
-            ),
-            ("mad.wide", Type::S32) => self.mixed(
-                alu!(|a: i32, b: i32, c: i64| -> i64 {
-                    (i64::from(a) * i64::from(b)).wrapping_add(c)
-                }),
-                &[Type::S64, ty, ty, Type::S64],
-                operands,
-            ),
-            ("mad.wide", Type::U16) => self.mixed(
-                alu!(|a: u16, b: u16, c: u32| -> u32 {
-                    (u32::from(a) * u32::from(b)).wrapping_add(c)
-                }),
-                &[Type::U32, ty, ty, Type::U32],
-                operands,
-            ),
-            ("mad.wide", Type::S16) => self.mixed(
-                alu!(|a: i16, b: i16, c: i32| -> i32 {
-                    (i32::from(a) * i32::from(b)).wrapping_add(c)
-                }),
-                &[Type::S32, ty, ty, Type::S32],
-                operands,
-            ),
+            ("mul.wide" | "mad.wide", _) => {
+                let Some((f, wide)) = widening(opcode, ty) else { return unknown(&name, ty) };
+                let types = [wide, ty, ty, wide];
+                self.mixed(f, &types[..if opcode == "mul" { 3 } else { 4 }], operands)
+            }
             _ => {
                 let f = with_int!(ty, T => Ok(integer::<T>(&name)))?;
                 match f {

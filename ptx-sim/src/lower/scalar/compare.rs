@@ -9,6 +9,12 @@ use crate::lower::builder::{Lower, Lowered};
 use crate::lower::words::Words;
 use crate::syntax::ast::{Operand, Type};
 
+/// Comparisons: of all numbers, of unsigned ones, and of floats that may be NaN.
+const COMPARISONS: [&str; 18] = [
+    "eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu",
+    "geu", "num", "nan",
+];
+
 /// Comparisons that give a predicate.
 pub(super) fn compare_int<T: Int>(op: &str) -> Option<AluFn> {
     Some(match op {
@@ -97,25 +103,20 @@ impl Lower<'_> {
                 self.mixed(f, &[ty, ty, ty, by], operands)
             }
             "testp" => {
-                let test = words
-                    .pick(|w| {
-                        matches!(
-                            w,
-                            "finite"
-                                | "infinite"
-                                | "number"
-                                | "notanumber"
-                                | "normal"
-                                | "subnormal"
-                        )
-                        .then(|| w.to_owned())
-                    })
-                    .ok_or("no test")?;
+                let test = words.one_of(&[
+                    "finite",
+                    "infinite",
+                    "number",
+                    "notanumber",
+                    "normal",
+                    "subnormal",
+                ]);
+                let test = test.ok_or("no test")?;
                 let ty = words.ty()?;
                 if ty != Type::F32 {
                     return unknown("testp", ty);
                 }
-                let f = match test.as_str() {
+                let f = match test {
                     "finite" => alu!(|a: f32| -> bool { a.is_finite() }),
                     "infinite" => alu!(|a: f32| -> bool { a.is_infinite() }),
                     "number" => alu!(|a: f32| -> bool { !a.is_nan() }),
@@ -137,43 +138,16 @@ impl Lower<'_> {
         words: &mut Words,
         operands: &[Operand],
     ) -> Lowered {
-        let op = words
-            .pick(|w| {
-                matches!(
-                    w,
-                    "eq" | "ne"
-                        | "lt"
-                        | "le"
-                        | "gt"
-                        | "ge"
-                        | "lo"
-                        | "ls"
-                        | "hi"
-                        | "hs"
-                        | "equ"
-                        | "neu"
-                        | "ltu"
-                        | "leu"
-                        | "gtu"
-                        | "geu"
-                        | "num"
-                        | "nan"
-                )
-                .then(|| w.to_owned())
-            })
-            .ok_or("no comparison")?;
-        let combine: Option<AluFn> = words.pick(|w| {
-            Some(match w {
-                "and" => alu!(|a: bool, b: bool| -> bool { a & b }),
-                "or" => alu!(|a: bool, b: bool| -> bool { a | b }),
-                "xor" => alu!(|a: bool, b: bool| -> bool { a ^ b }),
-                _ => return None,
-            })
-        });
+        let op = words.one_of(&COMPARISONS).ok_or("no comparison")?;
+        let combine: Option<AluFn> = words.look_up(&[
+            ("and", alu!(|a: bool, b: bool| -> bool { a & b })),
+            ("or", alu!(|a: bool, b: bool| -> bool { a | b })),
+            ("xor", alu!(|a: bool, b: bool| -> bool { a ^ b })),
+        ]);
         let result = if opcode == "set" { Some(words.ty()?) } else { None };
         let ty = words.ty()?;
         let flush = ty == Type::F32 && words.take("ftz");
-        let f = Self::comparison(&op, ty)?;
+        let f = Self::comparison(op, ty)?;
         let (d, a, b, c) = match (operands, combine.is_some()) {
             ([d, a, b], false) => (d, a, b, None),
             ([d, a, b, c], true) => (d, a, b, Some(c)),
@@ -198,16 +172,28 @@ impl Lower<'_> {
         if simple {
             return Ok(());
         }
+        self.combined((d, complement), result, combine.zip(c), raw)
+    }
+
+    /// Writes a comparison, `raw`, combined with another predicate, to `d`, of type `result` where it is no predicate, and the
+    /// opposite comparison so combined to `complement`.
+    fn combined(
+        &mut self,
+        (d, complement): (&Operand, Option<&Operand>),
+        result: Option<Type>,
+        combine: Option<(AluFn, u32)>,
+        raw: u32,
+    ) -> Lowered {
         // q = (!compare) BoolOp c, before p may overwrite c.
-        let c = c.map(|c| {
-            let copy = self.allocate(Type::Pred, 1).slot;
-            self.alu(alu!(|a: bool| -> bool { a }), copy, &[c]);
-            copy
+        let combine = combine.map(|(f, c)| {
+            let kept = self.allocate(Type::Pred, 1).slot;
+            self.alu(alu!(|a: bool| -> bool { a }), kept, &[c]);
+            (f, kept)
         });
         let copy = alu!(|a: bool| -> bool { a });
-        let finish = |lower: &mut Self, d: u32, raw: u32| match (combine, c) {
-            (Some(f), Some(c)) => lower.alu(f, d, &[raw, c]),
-            _ => lower.alu(copy, d, &[raw]),
+        let finish = |lower: &mut Self, d: u32, raw: u32| match combine {
+            Some((f, c)) => lower.alu(f, d, &[raw, c]),
+            None => lower.alu(copy, d, &[raw]),
         };
         match result {
             Some(to) => {

@@ -112,95 +112,92 @@ pub(super) fn convert_pack(to: &str) -> Option<(AluFn, bool)> {
     })
 }
 
+/// Two numbers side by side, where `to` is of two halves.
+fn pair_of(to: Type) -> AluFn {
+    if to == Type::F16x2 {
+        alu!(|a: f32, b: f32| -> u32 {
+            u32::from(f16::from_f32(a).to_bits()) << 16 | u32::from(f16::from_f32(b).to_bits())
+        })
+    } else {
+        alu!(|a: f32, b: f32| -> u32 {
+            u32::from(bf16::from_f32(a).to_bits()) << 16 | u32::from(bf16::from_f32(b).to_bits())
+        })
+    }
+}
+
+/// Conversions of one number.
+fn conversion(
+    (to, from): (Type, Type),
+    round: Option<Integral>,
+    mode: Round,
+    saturate: bool,
+) -> Lowered<AluFn> {
+    Ok(match (is_float(to), is_float(from)) {
+        (false, false) => {
+            with_int!(to, D => with_int!(from, S => Ok(int_to_int::<D, S>(saturate))))?
+        }
+        (true, false) => with_int!(from, S => int_to_float::<S>(to, mode))?,
+        (false, true) => {
+            let round = round.ok_or("an integer rounding (.rzi, .rni, ...) is needed")?;
+            match from {
+                Type::F32 => with_int!(to, D => Ok(float_to_int::<D, f32>(round)))?,
+                Type::F64 => with_int!(to, D => Ok(float_to_int::<D, f64>(round)))?,
+                Type::F16 => with_int!(to, D => Ok(float_to_int::<D, f16>(round)))?,
+                Type::Bf16 => with_int!(to, D => Ok(float_to_int::<D, bf16>(round)))?,
+                _ => return unknown("cvt", from),
+            }
+        }
+        (true, true) => {
+            if mode != Round::Nearest && saturate {
+                return Err("only .rn is modelled with .sat".into());
+            }
+            macro_rules! floats {
+                ($($d:ident $to:ty, $s:ident $from:ty;)*) => {
+                    match (to, from) {
+                        $((Type::$d, Type::$s) => float_to_float::<$to, $from>(round, mode, saturate),)*
+                        _ => return unknown("cvt", from),
+                    }
+                };
+            }
+            floats! {
+                F32 f32, F32 f32;
+                F64 f64, F64 f64;
+                F16 f16, F16 f16;
+                F32 f32, F64 f64;
+                F64 f64, F32 f32;
+                F32 f32, F16 f16;
+                F16 f16, F32 f32;
+                F64 f64, F16 f16;
+                F16 f16, F64 f64;
+                F32 f32, Bf16 bf16;
+                F64 f64, Bf16 bf16;
+                Bf16 bf16, F64 f64;
+                Bf16 bf16, F32 f32;
+            }
+        }
+    })
+}
+
 impl Lower<'_> {
     pub(super) fn convert(&mut self, words: &mut Words, operands: &[Operand]) -> Lowered {
         if words.take("pack") {
-            words.take("sat");
-            let (f, three) = words.pick(convert_pack).ok_or("no type to pack")?;
-            if !words.take("s32") {
-                return Err("cvt.pack reads .s32".into());
-            }
-            let types: &[Type] = if three && operands.len() == 4 {
-                if !words.take("b32") {
-                    return Err("cvt.pack with three sources ends in .b32".into());
-                }
-                &[Type::B32, Type::S32, Type::S32, Type::B32]
-            } else {
-                &[Type::B32, Type::S32, Type::S32]
-            };
-            if types.len() == 3 {
-                let zero = Operand::Int(0);
-                let mut four = operands.to_vec();
-                four.push(zero);
-                return self.mixed(f, &[Type::B32, Type::S32, Type::S32, Type::B32], &four);
-            }
-            return self.mixed(f, types, operands);
+            return self.convert_packed(words, operands);
         }
         let round = words.pick(Integral::parse);
         let mode = words.pick(Round::parse);
-        let nearest = mode == Some(Round::Nearest);
-        let mode = mode.unwrap_or(Round::Nearest);
         let flush = words.take("ftz");
         let saturate = words.take("sat");
-        let to = if words.take("tf32") { None } else { Some(words.ty()?) };
-        let Some(to) = to else {
+        if words.take("tf32") {
             return Err("cvt to tf32 is not modelled".into());
-        };
-        let from = words.ty()?;
+        }
+        let (to, from) = (words.ty()?, words.ty()?);
         if matches!(to, Type::F16x2 | Type::Bf16x2) && from == Type::F32 {
-            let f = if to == Type::F16x2 {
-                alu!(|a: f32, b: f32| -> u32 {
-                    u32::from(f16::from_f32(a).to_bits()) << 16
-                        | u32::from(f16::from_f32(b).to_bits())
-                })
-            } else {
-                alu!(|a: f32, b: f32| -> u32 {
-                    u32::from(bf16::from_f32(a).to_bits()) << 16
-                        | u32::from(bf16::from_f32(b).to_bits())
-                })
-            };
-            if !nearest {
+            if mode != Some(Round::Nearest) {
                 return Err("only .rn is modelled for packed halves".into());
             }
-            return self.mixed(f, &[to, from, from], operands);
+            return self.mixed(pair_of(to), &[to, from, from], operands);
         }
-        let f = match (is_float(to), is_float(from)) {
-            (false, false) => {
-                with_int!(to, D => with_int!(from, S => Ok(int_to_int::<D, S>(saturate))))?
-            }
-            (true, false) => with_int!(from, S => int_to_float::<S>(to, mode))?,
-            (false, true) => {
-                let round = round.ok_or("an integer rounding (.rzi, .rni, ...) is needed")?;
-                match from {
-                    Type::F32 => with_int!(to, D => Ok(float_to_int::<D, f32>(round)))?,
-                    Type::F64 => with_int!(to, D => Ok(float_to_int::<D, f64>(round)))?,
-                    Type::F16 => with_int!(to, D => Ok(float_to_int::<D, f16>(round)))?,
-                    Type::Bf16 => with_int!(to, D => Ok(float_to_int::<D, bf16>(round)))?,
-                    _ => return unknown("cvt", from),
-                }
-            }
-            (true, true) => {
-                if mode != Round::Nearest && saturate {
-                    return Err("only .rn is modelled with .sat".into());
-                }
-                match (to, from) {
-                    (Type::F32, Type::F32) => float_to_float::<f32, f32>(round, mode, saturate),
-                    (Type::F64, Type::F64) => float_to_float::<f64, f64>(round, mode, saturate),
-                    (Type::F16, Type::F16) => float_to_float::<f16, f16>(round, mode, saturate),
-                    (Type::F32, Type::F64) => float_to_float::<f32, f64>(round, mode, saturate),
-                    (Type::F64, Type::F32) => float_to_float::<f64, f32>(round, mode, saturate),
-                    (Type::F32, Type::F16) => float_to_float::<f32, f16>(round, mode, saturate),
-                    (Type::F16, Type::F32) => float_to_float::<f16, f32>(round, mode, saturate),
-                    (Type::F64, Type::F16) => float_to_float::<f64, f16>(round, mode, saturate),
-                    (Type::F16, Type::F64) => float_to_float::<f16, f64>(round, mode, saturate),
-                    (Type::F32, Type::Bf16) => float_to_float::<f32, bf16>(round, mode, saturate),
-                    (Type::F64, Type::Bf16) => float_to_float::<f64, bf16>(round, mode, saturate),
-                    (Type::Bf16, Type::F64) => float_to_float::<bf16, f64>(round, mode, saturate),
-                    (Type::Bf16, Type::F32) => float_to_float::<bf16, f32>(round, mode, saturate),
-                    _ => return unknown("cvt", from),
-                }
-            }
-        };
+        let f = conversion((to, from), round, mode.unwrap_or(Round::Nearest), saturate)?;
         // Operands may be wider than their types: the conversion reads the low part and the result
         // is extended to the register.
         let [d, a] = operands else {
@@ -227,6 +224,23 @@ impl Lower<'_> {
             self.alu(widen, destination.slot, &[part]);
         }
         Ok(())
+    }
+
+    /// `cvt.pack`
+    fn convert_packed(&mut self, words: &mut Words, operands: &[Operand]) -> Lowered {
+        words.take("sat");
+        let (f, three) = words.pick(convert_pack).ok_or("no type to pack")?;
+        if !words.take("s32") {
+            return Err("cvt.pack reads .s32".into());
+        }
+        let types = [Type::B32, Type::S32, Type::S32, Type::B32];
+        if !three || operands.len() != 4 {
+            return self.mixed(f, &types, &[operands, &[Operand::Int(0)]].concat());
+        }
+        if !words.take("b32") {
+            return Err("cvt.pack with three sources ends in .b32".into());
+        }
+        self.mixed(f, &types, operands)
     }
 
     /// The slot of `reg` as an operand of type `ty`, through a copy of the low half if it is wider.

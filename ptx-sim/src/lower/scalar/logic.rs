@@ -112,6 +112,98 @@ pub(super) fn half_of(v: u32, i: u32, signed: bool) -> i32 {
     if signed { i32::from(half as i16) } else { i32::from(half) }
 }
 
+/// Shifts of two registers, `shf`.
+fn funnel_shift(words: &mut Words) -> Lowered<AluFn> {
+    let left = words.look_up(&[("l", true), ("r", false)]);
+    let wrap = words.look_up(&[("wrap", true), ("clamp", false)]);
+    Ok(match (left, wrap) {
+        (Some(true), Some(true)) => alu!(|a: u32, b: u32, c: u32| -> u32 {
+            ((u64::from(b) << 32 | u64::from(a)) << (c & 31) >> 32) as u32
+        }),
+        (Some(true), Some(false)) => alu!(|a: u32, b: u32, c: u32| -> u32 {
+            ((u64::from(b) << 32 | u64::from(a)) << c.min(32) >> 32) as u32
+        }),
+        (Some(false), Some(true)) => alu!(|a: u32, b: u32, c: u32| -> u32 {
+            ((u64::from(b) << 32 | u64::from(a)) >> (c & 31)) as u32
+        }),
+        (Some(false), Some(false)) => alu!(|a: u32, b: u32, c: u32| -> u32 {
+            ((u64::from(b) << 32 | u64::from(a)) >> c.min(32)) as u32
+        }),
+        _ => return Err("expected .l or .r and .wrap or .clamp".into()),
+    })
+}
+
+/// Masks of a field, `bmsk`.
+fn bit_mask(words: &mut Words) -> Lowered<AluFn> {
+    Ok(match words.look_up(&[("wrap", true), ("clamp", false)]) {
+        Some(true) => {
+            alu!(|a: u32, b: u32| -> u32 { insert(u64::MAX, 0, 32, a & 31, b & 31) as u32 })
+        }
+        Some(false) => alu!(|a: u32, b: u32| -> u32 {
+            if a > 31 { 0 } else { insert(u64::MAX, 0, 32, a, b.min(32)) as u32 }
+        }),
+        None => return Err("expected .clamp or .wrap".into()),
+    })
+}
+
+/// Fields that are taken out, `bfe`, or put in, `bfi`.
+fn bit_field(opcode: &str, ty: Type) -> Lowered<AluFn> {
+    macro_rules! take {
+        ($t:ty, $signed:literal) => {
+            alu!(|a: $t, p: u32, n: u32| -> $t {
+                extract(u64::from(a), <$t>::BITS, $signed, p, n) as $t
+            })
+        };
+    }
+    macro_rules! put {
+        ($t:ty) => {
+            alu!(|a: $t, b: $t, p: u32, n: u32| -> $t {
+                insert(u64::from(a), u64::from(b), <$t>::BITS, p, n) as $t
+            })
+        };
+    }
+    Ok(match (opcode, ty) {
+        ("bfe", Type::U32) => take!(u32, false),
+        ("bfe", Type::S32) => take!(u32, true),
+        ("bfe", Type::U64) => take!(u64, false),
+        ("bfe", Type::S64) => take!(u64, true),
+        ("bfi", Type::B32) => put!(u32),
+        ("bfi", Type::B64) => put!(u64),
+        _ => return unknown(opcode, ty),
+    })
+}
+
+/// Positions of the highest bit, `bfind`, or of how far it is from the top.
+fn find_bit(ty: Type, shift_amount: bool) -> Lowered<AluFn> {
+    macro_rules! find {
+        ($t:ty, $signed:literal) => {
+            if shift_amount {
+                alu!(|a: $t| -> u32 { find_msb(a.into(), <$t>::BITS, $signed, true) })
+            } else {
+                alu!(|a: $t| -> u32 { find_msb(a.into(), <$t>::BITS, $signed, false) })
+            }
+        };
+    }
+    Ok(match ty {
+        Type::U32 => find!(u32, false),
+        Type::S32 => find!(u32, true),
+        Type::U64 => find!(u64, false),
+        Type::S64 => find!(u64, true),
+        _ => return unknown("bfind", ty),
+    })
+}
+
+/// Logic of predicates.
+fn of_predicates(opcode: &str) -> Option<(AluFn, usize)> {
+    Some(match opcode {
+        "and" => (alu!(|a: bool, b: bool| -> bool { a & b }), 2),
+        "or" => (alu!(|a: bool, b: bool| -> bool { a | b }), 2),
+        "xor" => (alu!(|a: bool, b: bool| -> bool { a ^ b }), 2),
+        "not" => (alu!(|a: bool| -> bool { !a }), 1),
+        _ => return None,
+    })
+}
+
 impl Lower<'_> {
     pub(super) fn logic(
         &mut self,
@@ -119,57 +211,17 @@ impl Lower<'_> {
         words: &mut Words,
         operands: &[Operand],
     ) -> Lowered {
+        let u = Type::U32;
         match opcode {
             "lop3" => {
                 words.ty()?;
-                self.mixed(
-                    alu!(|a: u32, b: u32, c: u32, t: u32| -> u32 { lop3(a, b, c, t) }),
-                    &[Type::B32; 5],
-                    operands,
-                )
+                let f = alu!(|a: u32, b: u32, c: u32, t: u32| -> u32 { lop3(a, b, c, t) });
+                self.mixed(f, &[Type::B32; 5], operands)
             }
-            "prmt" => {
-                words.ty()?;
-                let mode = words.pick(permute_mode);
-                let f = alu!(|a: u32, b: u32, c: u32| -> u32 { permute(a, b, c) });
-                match mode {
-                    None => self.mixed(f, &[Type::B32; 4], operands),
-                    Some(table) => {
-                        let [d, a, b, Operand::Int(c)] = operands else {
-                            return Err("prmt modes need a literal selector here".into());
-                        };
-                        let c = Operand::Int(i64::from(table[(c & 3) as usize]));
-                        self.mixed(f, &[Type::B32; 4], &[d.clone(), a.clone(), b.clone(), c])
-                    }
-                }
-            }
+            "prmt" => self.permutation(words, operands),
             "shf" => {
-                let left = words.pick(|w| match w {
-                    "l" => Some(true),
-                    "r" => Some(false),
-                    _ => None,
-                });
-                let wrap = words.pick(|w| match w {
-                    "wrap" => Some(true),
-                    "clamp" => Some(false),
-                    _ => None,
-                });
+                let f = funnel_shift(words)?;
                 words.ty()?;
-                let f = match (left, wrap) {
-                    (Some(true), Some(true)) => alu!(|a: u32, b: u32, c: u32| -> u32 {
-                        ((u64::from(b) << 32 | u64::from(a)) << (c & 31) >> 32) as u32
-                    }),
-                    (Some(true), Some(false)) => alu!(|a: u32, b: u32, c: u32| -> u32 {
-                        ((u64::from(b) << 32 | u64::from(a)) << c.min(32) >> 32) as u32
-                    }),
-                    (Some(false), Some(true)) => alu!(|a: u32, b: u32, c: u32| -> u32 {
-                        ((u64::from(b) << 32 | u64::from(a)) >> (c & 31)) as u32
-                    }),
-                    (Some(false), Some(false)) => alu!(|a: u32, b: u32, c: u32| -> u32 {
-                        ((u64::from(b) << 32 | u64::from(a)) >> c.min(32)) as u32
-                    }),
-                    _ => return Err("expected .l or .r and .wrap or .clamp".into()),
-                };
                 self.mixed(f, &[Type::B32; 4], operands)
             }
             "shl" | "shr" => {
@@ -180,122 +232,56 @@ impl Lower<'_> {
                 } else {
                     alu!(|a: T, n: u32| -> T { a.shr(n) })
                 }))?;
-                self.mixed(f, &[ty, ty, Type::U32], operands)
+                self.mixed(f, &[ty, ty, u], operands)
             }
             "bmsk" => {
-                let wrap = words.take("wrap");
-                if !wrap && !words.take("clamp") {
-                    return Err("expected .clamp or .wrap".into());
-                }
+                let f = bit_mask(words)?;
                 words.ty()?;
-                let f = if wrap {
-                    alu!(|a: u32, b: u32| -> u32 { insert(u64::MAX, 0, 32, a & 31, b & 31) as u32 })
-                } else {
-                    alu!(|a: u32, b: u32| -> u32 {
-                        if a > 31 { 0 } else { insert(u64::MAX, 0, 32, a, b.min(32)) as u32 }
-                    })
-                };
                 self.mixed(f, &[Type::B32; 3], operands)
             }
-            _ => {
+            "bfind" => {
                 let shift_amount = words.take("shiftamt");
                 let ty = words.ty()?;
-                if ty == Type::Pred {
-                    let f = match opcode {
-                        "and" => (alu!(|a: bool, b: bool| -> bool { a & b }) as AluFn, 2),
-                        "or" => (alu!(|a: bool, b: bool| -> bool { a | b }) as AluFn, 2),
-                        "xor" => (alu!(|a: bool, b: bool| -> bool { a ^ b }) as AluFn, 2),
-                        "not" => (alu!(|a: bool| -> bool { !a }) as AluFn, 1),
-                        _ => return unknown(opcode, ty),
-                    };
-                    return self.uniform(f, ty, operands);
-                }
-                let u = Type::U32;
-                match (opcode, ty) {
-                    ("popc", _) => {
-                        let f = with_int!(ty, T => Ok(alu!(|a: T| -> u32 { a.popc() })))?;
-                        self.mixed(f, &[u, ty], operands)
-                    }
-                    ("clz", _) => {
-                        let f = with_int!(ty, T => Ok(alu!(|a: T| -> u32 { a.clz() })))?;
-                        self.mixed(f, &[u, ty], operands)
-                    }
-                    ("bfe", Type::U32) => self.mixed(
-                        alu!(|a: u32, p: u32, n: u32| -> u32 {
-                            extract(u64::from(a), 32, false, p, n) as u32
-                        }),
-                        &[ty, ty, u, u],
-                        operands,
-                    ),
-                    ("bfe", Type::S32) => self.mixed(
-                        alu!(|a: u32, p: u32, n: u32| -> u32 {
-                            extract(u64::from(a), 32, true, p, n) as u32
-                        }),
-                        &[ty, ty, u, u],
-                        operands,
-                    ),
-                    ("bfe", Type::U64) => self.mixed(
-                        alu!(|a: u64, p: u32, n: u32| -> u64 { extract(a, 64, false, p, n) }),
-                        &[ty, ty, u, u],
-                        operands,
-                    ),
-                    ("bfe", Type::S64) => self.mixed(
-                        alu!(|a: u64, p: u32, n: u32| -> u64 { extract(a, 64, true, p, n) }),
-                        &[ty, ty, u, u],
-                        operands,
-                    ),
-                    ("bfi", Type::B32) => self.mixed(
-                        alu!(|a: u32, b: u32, p: u32, n: u32| -> u32 {
-                            insert(u64::from(a), u64::from(b), 32, p, n) as u32
-                        }),
-                        &[ty, ty, ty, u, u],
-                        operands,
-                    ),
-                    ("bfi", Type::B64) => self.mixed(
-                        alu!(|a: u64, b: u64, p: u32, n: u32| -> u64 { insert(a, b, 64, p, n) }),
-                        &[ty, ty, ty, u, u],
-                        operands,
-                    ),
-                    ("bfind", _) => {
-                        let f = match (ty, shift_amount) {
-                            (Type::U32, false) => {
-                                alu!(|a: u32| -> u32 { find_msb(a.into(), 32, false, false) })
-                            }
-                            (Type::U32, true) => {
-                                alu!(|a: u32| -> u32 { find_msb(a.into(), 32, false, true) })
-                            }
-                            (Type::S32, false) => {
-                                alu!(|a: u32| -> u32 { find_msb(a.into(), 32, true, false) })
-                            }
-                            (Type::S32, true) => {
-                                alu!(|a: u32| -> u32 { find_msb(a.into(), 32, true, true) })
-                            }
-                            (Type::U64, false) => {
-                                alu!(|a: u64| -> u32 { find_msb(a, 64, false, false) })
-                            }
-                            (Type::U64, true) => {
-                                alu!(|a: u64| -> u32 { find_msb(a, 64, false, true) })
-                            }
-                            (Type::S64, false) => {
-                                alu!(|a: u64| -> u32 { find_msb(a, 64, true, false) })
-                            }
-                            (Type::S64, true) => {
-                                alu!(|a: u64| -> u32 { find_msb(a, 64, true, true) })
-                            }
-                            _ => return unknown("bfind", ty),
-                        };
-                        self.mixed(f, &[u, ty], operands)
-                    }
-                    ("and" | "or" | "xor" | "not" | "cnot" | "brev", _) => {
-                        match with_int!(ty, T => Ok(integer::<T>(opcode)))? {
-                            Some(f) => self.uniform(f, ty, operands),
-                            None => unknown(opcode, ty),
-                        }
-                    }
-                    _ => unknown(opcode, ty),
-                }
+                self.mixed(find_bit(ty, shift_amount)?, &[u, ty], operands)
             }
+            "bfe" | "bfi" => {
+                let ty = words.ty()?;
+                let types = if opcode == "bfe" { &[ty, ty, u, u][..] } else { &[ty, ty, ty, u, u] };
+                self.mixed(bit_field(opcode, ty)?, types, operands)
+            }
+            "popc" | "clz" => {
+                let ty = words.ty()?;
+                let all = opcode == "popc";
+                let f = with_int!(ty, T => Ok(if all {
+                    alu!(|a: T| -> u32 { a.popc() })
+                } else {
+                    alu!(|a: T| -> u32 { a.clz() })
+                }))?;
+                self.mixed(f, &[u, ty], operands)
+            }
+            "and" | "or" | "xor" | "not" | "cnot" | "brev" => {
+                let ty = words.ty()?;
+                let f = match ty {
+                    Type::Pred => of_predicates(opcode),
+                    _ => with_int!(ty, T => Ok(integer::<T>(opcode)))?,
+                };
+                f.map_or_else(|| unknown(opcode, ty), |f| self.uniform(f, ty, operands))
+            }
+            _ => unknown(opcode, words.ty()?),
         }
+    }
+
+    /// `prmt`
+    fn permutation(&mut self, words: &mut Words, operands: &[Operand]) -> Lowered {
+        words.ty()?;
+        let mode = words.pick(permute_mode);
+        let f = alu!(|a: u32, b: u32, c: u32| -> u32 { permute(a, b, c) });
+        let Some(table) = mode else { return self.mixed(f, &[Type::B32; 4], operands) };
+        let [d, a, b, Operand::Int(c)] = operands else {
+            return Err("prmt modes need a literal selector here".into());
+        };
+        let c = Operand::Int(i64::from(table[(c & 3) as usize]));
+        self.mixed(f, &[Type::B32; 4], &[d.clone(), a.clone(), b.clone(), c])
     }
 
     pub(super) fn dot_product(

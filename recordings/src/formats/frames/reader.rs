@@ -8,14 +8,14 @@ use super::{
     files::{AHEAD, CHUNK, Cursor, Files},
     framing::Framing,
     scan::{
-        LaterFrame, SCANNED, SCANNED_BETWEEN, Sequence, common, first_after, frames_per_second,
-        list, long_gaps, scan, sequences,
+        LaterFrame, SCANNED, SCANNED_BETWEEN, Scan, Sequence, common, first_after,
+        frames_per_second, list, long_gaps, scan, sequences,
     },
 };
 use crate::array::time::{self, Timestamp};
 use crate::formats::{
     input::Input,
-    options::{Options, Pace, cut_short},
+    options::{MOST_INPUTS, Options, Pace, leave_out},
     placing::{Axis, Filling, Geometry, Stamp},
     recording::{Block, Recording},
 };
@@ -47,6 +47,84 @@ fn first_frame<F: Framing>(files: &mut Files) -> Result<(usize, Vec<u8>)> {
     }
     let reason = format!("all {invalid} frames are marked invalid: expected one that is not");
     Err(Error::file(&files.paths[0], reason))
+}
+
+/// Looks at the starts and ends of all files, of which those whose frames are all marked invalid are left away; and what
+/// is left out of the last file, in words.
+fn scan_all(
+    files: &mut Files,
+    framing: &impl Framing,
+    options: &Options,
+) -> Result<(Vec<Scan>, Option<String>)> {
+    let mut left_out = None;
+    let mut scans = Vec::with_capacity(files.paths.len());
+    while scans.len() < files.paths.len() {
+        let file = scans.len();
+        let last = file + 1 == files.paths.len();
+        let scanned = if file == 0 || last { SCANNED } else { SCANNED_BETWEEN };
+        let Some(scan) = scan(files, file, framing, scanned)? else {
+            // All of its frames are marked invalid.
+            files.paths.remove(file);
+            files.lengths.remove(file);
+            files.open = None;
+            continue;
+        };
+        if scan.rest > 0 {
+            let at = files.lengths[file] - scan.rest;
+            let reason = format!(
+                "truncated: {} bytes of the frame at byte {at}, expected {}",
+                scan.rest,
+                framing.geometry().frame
+            );
+            let path = &files.paths[file];
+            left_out = Some(leave_out(path, &reason, "frame", (last, options.keep_going))?);
+        }
+        scans.push(scan);
+    }
+    Ok((scans, left_out))
+}
+
+/// Shape of the samples of all threads; the error is the reason alone.
+fn shape(framing: &impl Framing, threads: usize, options: &Options) -> Result<RawShape, String> {
+    let geometry = framing.geometry();
+    let (Geometry { channels, encoding, .. }, layout) = (geometry, geometry.layout());
+    if let Some(asked) = options.raw_layout.filter(|&asked| asked != layout) {
+        return Err(format!("{} of {encoding} is read as {layout}, not {asked}", framing.name()));
+    }
+    let inputs = threads.checked_mul(channels).filter(|&inputs| inputs <= MOST_INPUTS);
+    let inputs =
+        inputs.ok_or_else(|| format!("{channels} channels: expected at most {MOST_INPUTS}"))?;
+    Ok(RawShape { inputs, encoding, layout })
+}
+
+/// Long stretches of `times` times of which no sequence has anything.
+fn gaps_of_all(
+    files: &mut Files,
+    framing: &impl Framing,
+    axis: &Axis,
+    sequences: &[Sequence],
+    (least, window): (u64, u64),
+    times: u64,
+) -> Result<Vec<Range<u64>>> {
+    let mut of_all: Option<Vec<Range<u64>>> = None;
+    for sequence in sequences {
+        // A cursor has its files in reverse.
+        let mut ascending = sequence.cursor.files.clone();
+        ascending.reverse();
+        let found = long_gaps(files, framing, axis, &ascending, (least, window))?;
+        of_all = Some(of_all.map_or_else(|| found.clone(), |all| common(&all, &found)));
+    }
+    let samples = framing.geometry().samples;
+    let of_frames = of_all.unwrap_or_default().into_iter();
+    let mut gaps: Vec<_> = of_frames.map(|gap| gap.start * samples..gap.end * samples).collect();
+    // Clocks that go back are refused where they are read.
+    let mut end = 0;
+    gaps.retain(|gap: &Range<u64>| {
+        let follows = gap.start >= end && gap.end <= times;
+        end = if follows { gap.end } else { end };
+        follows
+    });
+    Ok(gaps)
 }
 
 /// A recording in frames.
@@ -93,36 +171,7 @@ impl<F: Framing> Frames<F> {
         let (file, start) = first_frame::<F>(&mut files)?;
         let framing = framing(&start).map_err(|reason| Error::file(&paths[file], reason))?;
         let geometry = framing.geometry();
-        let mut left_out = None;
-        let mut scans = Vec::with_capacity(paths.len());
-        while scans.len() < files.paths.len() {
-            let file = scans.len();
-            let last = file + 1 == files.paths.len();
-            let scanned = if file == 0 || last { SCANNED } else { SCANNED_BETWEEN };
-            let Some(scan) = scan(&mut files, file, &framing, scanned)? else {
-                // All of its frames are marked invalid.
-                files.paths.remove(file);
-                files.lengths.remove(file);
-                files.open = None;
-                continue;
-            };
-            if scan.rest > 0 {
-                let at = files.lengths[file] - scan.rest;
-                let reason = format!(
-                    "truncated: {} bytes of the frame at byte {at}, expected {}",
-                    scan.rest, geometry.frame
-                );
-                if !(last && options.keep_going) {
-                    let path = &files.paths[file];
-                    return Err(match last {
-                        true => cut_short(path, &reason, "frame"),
-                        false => Error::file(path, reason),
-                    });
-                }
-                left_out = Some(format!("{}: {reason}", files.paths[file].display()));
-            }
-            scans.push(scan);
-        }
+        let (scans, left_out) = scan_all(&mut files, &framing, options)?;
         if scans.is_empty() {
             let reason = "frames that are marked invalid alone: expected one that is not";
             return Err(Error::file(&paths[0], reason));
@@ -135,13 +184,9 @@ impl<F: Framing> Frames<F> {
         let (sequences, starts) = sequences(&scans, &threads);
         let (per_second, pace) =
             frames_per_second(&mut files, &framing, options, &scans, &starts, (first, last))?;
-        let index = |(second, number): (i64, u32)| {
-            let seconds = second.checked_sub(first.0)?;
-            let frames = seconds.checked_mul(per_second.unwrap_or(0) as i64)?;
-            u64::try_from(frames + i64::from(number) - i64::from(first.1)).ok()
-        };
         let held: u64 = files.lengths.iter().map(|length| length / geometry.frame as u64).sum();
         let held = held.div_ceil(threads.len() as u64);
+        let axis = Axis { threads, first, per_second };
         let far = |frames: Option<u64>| {
             let seconds = last.0 - first.0;
             let frames = frames.map_or("more than can be counted".to_owned(), |n| n.to_string());
@@ -153,49 +198,24 @@ impl<F: Framing> Frames<F> {
                 ),
             )
         };
-        let span = index(last).map(|last| last + 1);
+        let span = axis.frame_at(last).and_then(|last| u64::try_from(last + 1).ok());
         let times = span.and_then(|span| span.checked_mul(geometry.samples));
         let (Some(span), Some(times)) = (span, times) else { return Err(far(span)) };
-        if span - held.min(span) > held && !options.long_gaps {
+        let has_long_gaps = span - held.min(span) > held;
+        if has_long_gaps && !options.long_gaps {
             return Err(far(Some(span)));
         }
-        let (Geometry { channels, encoding, .. }, layout) = (geometry, geometry.layout());
-        if let Some(asked) = options.raw_layout.filter(|&asked| asked != layout) {
-            let reason =
-                format!("{} of {encoding} is read as {layout}, not {asked}", framing.name());
-            return Err(Error::file(&paths[0], reason));
-        }
-        let inputs = threads.len().checked_mul(channels).filter(|&inputs| inputs <= 1 << 24);
-        let inputs = inputs.ok_or_else(|| {
-            Error::file(&paths[0], format!("{channels} channels: expected at most {}", 1 << 24))
-        })?;
+        let shape = shape(&framing, axis.threads.len(), options)
+            .map_err(|reason| Error::file(&paths[0], reason))?;
         let remembered = (AHEAD / geometry.frame).clamp(16, REMEMBERED) as u64;
-        let window = remembered.div_ceil(threads.len() as u64) + 1;
-        let shape = RawShape { inputs, encoding, layout };
-        let axis = Axis { threads, first, per_second };
-        let mut gaps = Vec::new();
-        if span - held.min(span) > held {
-            let least = held.max(2 * window);
-            let mut of_all: Option<Vec<Range<u64>>> = None;
-            for sequence in &sequences {
-                // A cursor has its files in reverse.
-                let mut ascending = sequence.cursor.files.clone();
-                ascending.reverse();
-                let found = long_gaps(&mut files, &framing, &axis, &ascending, (least, window))?;
-                of_all = Some(of_all.map_or_else(|| found.clone(), |all| common(&all, &found)));
+        let window = remembered.div_ceil(axis.threads.len() as u64) + 1;
+        let gaps = match has_long_gaps {
+            false => Vec::new(),
+            true => {
+                let least = (held.max(2 * window), window);
+                gaps_of_all(&mut files, &framing, &axis, &sequences, least, times)?
             }
-            let of_frames = of_all.unwrap_or_default().into_iter();
-            gaps.extend(
-                of_frames.map(|gap| gap.start * geometry.samples..gap.end * geometry.samples),
-            );
-            // Clocks that go back are refused where they are read.
-            let mut end = 0;
-            gaps.retain(|gap: &Range<u64>| {
-                let follows = gap.start >= end && gap.end <= times;
-                end = if follows { gap.end } else { end };
-                follows
-            });
-        }
+        };
         Ok(Self {
             shape,
             geometry,

@@ -12,7 +12,7 @@ use crate::array::{
     file::{Channels, PhaseCenter},
     time::{self, Timestamp},
 };
-use crate::formats::number::{real, sexagesimal, whole};
+use crate::formats::number::{direction, real, sexagesimal, whole};
 
 /// Bytes of a header card.
 pub(in crate::formats) const CARD: usize = 80;
@@ -125,49 +125,19 @@ impl Header {
                 "OVERLAP = {overlap}: expected less than the block's {times} times"
             ));
         }
-        let packets_per_block = match cards.integer("PIPERBLK")? {
-            Some(packets) => Some(packets),
-            None => cards
-                .integer("PKTSIZE")?
-                .map(|size| (size, (times - overlap) * unit / at_once))
-                .filter(|&(size, fresh)| size > 0 && fresh.is_multiple_of(size))
-                .map(|(size, fresh)| fresh / size),
-        };
-        let number = |name: &str| real(cards.text(name)?);
-        let interval = number("TBIN").filter(|&seconds| seconds > 0.0);
-        let band = number("OBSFREQ").zip(number("OBSBW"));
-        let band = band.map(|(centre, width)| [1e6 * centre, 1e6 * width]);
-        let band = band.filter(|[_, width]| width.is_normal());
-        // A channel alone may hold real samples, of which there are twice as many as its width has.
-        if let (1, Some(interval), Some([_, width])) = (all_channels / antennas, interval, band)
-            && (interval * width.abs() - 0.5).abs() < 0.01
-        {
-            return Err(format!(
-                "TBIN = {interval} of one channel of {} Hz, real samples: expected complex ones",
-                width.abs()
-            ));
-        }
-        let angle = |names: [&str; 2]| sexagesimal(names.iter().find_map(|name| cards.text(name))?);
-        let start = cards.integer("STT_IMJD").ok().flatten().zip(number("STT_SMJD"));
-        let offset = number("STT_OFFS").unwrap_or(0.0);
-        let day = |day: u64| i64::try_from(day).ok().filter(|&day| day < 1 << 24);
-        let seconds = |seconds: f64| (0.0..1e6).contains(&seconds).then_some(seconds);
+        let fresh = (times - overlap) * unit / at_once;
+        let channels = all_channels / antennas;
+        let (interval, band) = cards.interval_and_band(channels)?;
         let size = |value: u64| usize::try_from(value).map_err(|_| format!("{value} is too large"));
         Ok(Self {
             bits,
-            start: start.and_then(|(first, second)| {
-                time::later(time::of_day(day(first)?, 0, 0)?, seconds(second + offset)?)
-            }),
+            start: cards.start(),
             band,
             telescope: cards.text("TELESCOP").map(str::to_owned),
             source: cards.text("SRC_NAME").map(str::to_owned),
-            direction: angle(["RA_STR", "RA"])
-                .zip(angle(["DEC_STR", "DEC"]))
-                // RA alone is in degrees.
-                .map(|(ra, dec)| [if cards.text("RA_STR").is_some() { 15.0 * ra } else { ra }, dec])
-                .filter(|[ra, dec]| (0.0..=360.0).contains(ra) && dec.abs() <= 90.0),
+            direction: cards.direction(),
             antennas: size(antennas)?,
-            channels: size(all_channels / antennas)?,
+            channels: size(channels)?,
             polarisations: size(polarisations)?,
             time_major: cards.text("PKTFMT") == Some("SIMPLE"),
             bytes,
@@ -175,7 +145,7 @@ impl Header {
             overlap,
             direct_io: cards.integer("DIRECTIO")?.unwrap_or(0) != 0,
             packet: cards.integer("PKTIDX")?,
-            packets_per_block: packets_per_block.filter(|&packets| packets > 0),
+            packets_per_block: cards.packets(fresh)?,
             interval,
         })
     }
@@ -294,6 +264,60 @@ impl Cards {
 
     fn required(&self, name: &str) -> Result<u64, String> {
         self.integer(name)?.ok_or_else(|| format!("no card {name} in a header"))
+    }
+
+    fn number(&self, name: &str) -> Option<f64> {
+        real(self.text(name)?)
+    }
+
+    /// The start of the observation.
+    fn start(&self) -> Option<Timestamp> {
+        let day =
+            i64::try_from(self.integer("STT_IMJD").ok()??).ok().filter(|&day| day < 1 << 24)?;
+        let seconds = self.number("STT_SMJD")? + self.number("STT_OFFS").unwrap_or(0.0);
+        let seconds = Some(seconds).filter(|seconds| (0.0..1e6).contains(seconds))?;
+        time::later(time::of_day(day, 0, 0)?, seconds)
+    }
+
+    /// Right ascension and declination of the source, degrees.
+    fn direction(&self) -> Option<[f64; 2]> {
+        let angle = |name: &str| self.text(name).map(sexagesimal);
+        // RA alone is in degrees.
+        let ra = match angle("RA_STR") {
+            Some(hours) => hours.map(|hours| 15.0 * hours),
+            None => angle("RA")?,
+        };
+        direction(ra, angle("DEC_STR").or_else(|| angle("DEC"))?)
+    }
+
+    /// Seconds from one time to the next, and centre and width of an antenna's band, of `channels` channels.
+    fn interval_and_band(&self, channels: u64) -> Result<(Option<f64>, Option<[f64; 2]>), String> {
+        let interval = self.number("TBIN").filter(|&seconds| seconds > 0.0);
+        let band = self.number("OBSFREQ").zip(self.number("OBSBW"));
+        let band = band.map(|(centre, width)| [1e6 * centre, 1e6 * width]);
+        let band = band.filter(|[_, width]| width.is_normal());
+        // A channel alone may hold real samples, of which there are twice as many as its width has.
+        if let (1, Some(interval), Some([_, width])) = (channels, interval, band)
+            && (interval * width.abs() - 0.5).abs() < 0.01
+        {
+            return Err(format!(
+                "TBIN = {interval} of one channel of {} Hz, real samples: expected complex ones",
+                width.abs()
+            ));
+        }
+        Ok((interval, band))
+    }
+
+    /// Packets of a block, of which `fresh` bytes are not those of the block before.
+    fn packets(&self, fresh: u64) -> Result<Option<u64>, String> {
+        let packets = match self.integer("PIPERBLK")? {
+            Some(packets) => Some(packets),
+            None => self
+                .integer("PKTSIZE")?
+                .filter(|&size| size > 0 && fresh.is_multiple_of(size))
+                .map(|size| fresh / size),
+        };
+        Ok(packets.filter(|&packets| packets > 0))
     }
 }
 

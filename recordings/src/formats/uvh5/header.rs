@@ -67,22 +67,34 @@ impl<W: Fn(usize) -> f64> Header<'_, W> {
         if let Some(dut1) = self.dut1 {
             scalar(&header, "dut1", dut1)?;
         }
-        let widths: Vec<f64> = (0..channels).map(self.width).collect();
+        let widths: Vec<f64> = (0..channels).map(&self.width).collect();
         list(&header, "freq_array", &[channels], self.frequencies)?;
         list(&header, "channel_width", &[channels], &widths)?;
         list(&header, "spw_array", &[1], &[0_i64])?;
         list(&header, "polarization_array", &[polarisations], &products.numbers())?;
 
+        self.write_antennas(&header, site, products)?;
+        self.write_center(&header)?;
+        let row = [channels, products.polarisations.len()];
+        self.columns(hdf5, &header, &row, integer)
+    }
+
+    /// Writes antennas with their feeds, the angles of these, and mounts.
+    fn write_antennas(
+        &self,
+        header: &H5Group,
+        site: &Site,
+        products: &Products,
+    ) -> std::result::Result<(), Hdf5Error> {
         let antennas = self.antennas.len();
         let numbers: Vec<i64> =
             self.antennas.iter().map(|antenna| i64::from(antenna.number)).collect();
-        list(&header, "antenna_numbers", &[antennas], &numbers)?;
+        list(header, "antenna_numbers", &[antennas], &numbers)?;
         let names: Vec<&str> = self.antennas.iter().map(|antenna| &antenna.name[..]).collect();
-        texts(&header, "antenna_names", &[antennas], &names)?;
+        texts(header, "antenna_names", &[antennas], &names)?;
         let positions: Vec<f64> =
             self.antennas.iter().flat_map(|antenna| site.to_earth(antenna.position)).collect();
-        list(&header, "antenna_positions", &[antennas, 3], &positions)?;
-        // Feeds, their angles, and the mounts of antennas.
+        list(header, "antenna_positions", &[antennas, 3], &positions)?;
         let feeds = || (0..antennas).flat_map(|_| &products.feeds);
         let feed = |polarisation: &Polarisation| match polarisation {
             Polarisation::X => ("x", std::f64::consts::FRAC_PI_2),
@@ -91,10 +103,13 @@ impl<W: Fn(usize) -> f64> Header<'_, W> {
             Polarisation::L => ("l", 0.0),
         };
         let shape = [antennas, products.feeds.len()];
-        texts(&header, "feed_array", &shape, &feeds().map(|of| feed(of).0).collect::<Vec<_>>())?;
-        list(&header, "feed_angle", &shape, &feeds().map(|of| feed(of).1).collect::<Vec<_>>())?;
-        texts(&header, "mount_type", &[antennas], &vec!["other"; antennas])?;
+        texts(header, "feed_array", &shape, &feeds().map(|of| feed(of).0).collect::<Vec<_>>())?;
+        list(header, "feed_angle", &shape, &feeds().map(|of| feed(of).1).collect::<Vec<_>>())?;
+        texts(header, "mount_type", &[antennas], &vec!["other"; antennas])
+    }
 
+    /// Writes the phase centre.
+    fn write_center(&self, header: &H5Group) -> std::result::Result<(), Hdf5Error> {
         let catalogue = header.create_group("phase_center_catalog")?.create_group("0")?;
         let (name, kind, frame, [longitude, latitude]) = match self.center {
             None => ("unprojected", "unprojected", "altaz", [0.0, std::f64::consts::FRAC_PI_2]),
@@ -107,34 +122,42 @@ impl<W: Fn(usize) -> f64> Header<'_, W> {
         text(&catalogue, "cat_frame", frame)?;
         text(&catalogue, "info_source", "corrust")?;
         scalar(&catalogue, "cat_lon", longitude)?;
-        scalar(&catalogue, "cat_lat", latitude)?;
+        scalar(&catalogue, "cat_lat", latitude)
+    }
 
+    /// Makes the datasets that grow, of rows of `[channel][polarisation]`.
+    fn columns(
+        &self,
+        hdf5: &H5File,
+        header: &H5Group,
+        row: &[usize; 2],
+        integer: bool,
+    ) -> std::result::Result<Columns, Hdf5Error> {
         let data = hdf5.create_group("Data")?;
-        let row = [channels, polarisations];
-        let rows = rows_of_piece(channels * polarisations * Number::<i64>::element_size());
+        let rows = rows_of_piece(row[0] * row[1] * Number::<i64>::element_size());
         let visibilities = if integer {
-            column::<Number<i64>>(&data, "visdata", &row, (rows, self.gzip))?
+            column::<Number<i64>>(&data, "visdata", row, (rows, self.gzip))?
         } else {
-            column::<Number<f32>>(&data, "visdata", &row, (rows, self.gzip))?
+            column::<Number<f32>>(&data, "visdata", row, (rows, self.gzip))?
         };
         Ok(Columns {
             visibilities,
-            flags: column::<HBool>(&data, "flags", &row, (rows, self.gzip))?,
-            samples: column::<f32>(&data, "nsamples", &row, (rows, self.gzip))?,
-            time: column::<f64>(&header, "time_array", &[], (COLUMN_ROWS, None))?,
-            integration: column::<f64>(&header, "integration_time", &[], (COLUMN_ROWS, None))?,
+            flags: column::<HBool>(&data, "flags", row, (rows, self.gzip))?,
+            samples: column::<f32>(&data, "nsamples", row, (rows, self.gzip))?,
+            time: column::<f64>(header, "time_array", &[], (COLUMN_ROWS, None))?,
+            integration: column::<f64>(header, "integration_time", &[], (COLUMN_ROWS, None))?,
             // Without UT1 readers know it better.
             sidereal_time: match self.dut1 {
-                Some(_) => Some(column::<f64>(&header, "lst_array", &[], (COLUMN_ROWS, None))?),
+                Some(_) => Some(column::<f64>(header, "lst_array", &[], (COLUMN_ROWS, None))?),
                 None => None,
             },
-            first: column::<i64>(&header, "ant_1_array", &[], (COLUMN_ROWS, None))?,
-            second: column::<i64>(&header, "ant_2_array", &[], (COLUMN_ROWS, None))?,
-            uvw: column::<f64>(&header, "uvw_array", &[3], (COLUMN_ROWS, None))?,
-            center: column::<i64>(&header, "phase_center_id_array", &[], (COLUMN_ROWS, None))?,
-            ra: column::<f64>(&header, "phase_center_app_ra", &[], (COLUMN_ROWS, None))?,
-            dec: column::<f64>(&header, "phase_center_app_dec", &[], (COLUMN_ROWS, None))?,
-            angle: column::<f64>(&header, "phase_center_frame_pa", &[], (COLUMN_ROWS, None))?,
+            first: column::<i64>(header, "ant_1_array", &[], (COLUMN_ROWS, None))?,
+            second: column::<i64>(header, "ant_2_array", &[], (COLUMN_ROWS, None))?,
+            uvw: column::<f64>(header, "uvw_array", &[3], (COLUMN_ROWS, None))?,
+            center: column::<i64>(header, "phase_center_id_array", &[], (COLUMN_ROWS, None))?,
+            ra: column::<f64>(header, "phase_center_app_ra", &[], (COLUMN_ROWS, None))?,
+            dec: column::<f64>(header, "phase_center_app_dec", &[], (COLUMN_ROWS, None))?,
+            angle: column::<f64>(header, "phase_center_frame_pa", &[], (COLUMN_ROWS, None))?,
         })
     }
 }

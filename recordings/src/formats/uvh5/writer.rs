@@ -105,6 +105,18 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
+    fn create(path: &Path) -> Result<Self> {
+        let file = PartialFile::create(path)?;
+        let Some(name) = file.unfinished_name() else {
+            let reason = "is a pipe: expected the name of a file, for UVH5 is not written from its \
+                          beginning to its end";
+            return Err(Error::file(path, reason));
+        };
+        // The unfinished file has a lock of its own.
+        let hdf5 = H5FileOptions::new().no_locking().create(name).map_err(fault(path, "write"))?;
+        Ok(Self { path: path.to_owned(), hdf5: Some(hdf5), file: Some(file) })
+    }
+
     /// The HDF5 file that is being written.
     fn hdf5(&self) -> &H5File {
         self.hdf5.as_ref().expect("it is closed at its end alone")
@@ -126,6 +138,31 @@ impl Drop for Unfinished {
             let _ = self.close();
         }
     }
+}
+
+/// Products of the inputs of an array of so many antennas.
+fn products(array: &Array, inputs: usize, antennas: usize) -> Result<Products> {
+    let inputs = array.inputs(inputs)?;
+    let products = Products::new(&inputs).map_err(|reason| array.error(reason))?;
+    if let Some(input) = inputs.iter().find(|input| input.antenna >= antennas) {
+        return Err(array.error(format_args!(
+            "\"inputs\" of antenna {}: expected one below {antennas}",
+            input.antenna
+        )));
+    }
+    Ok(products)
+}
+
+/// Checks the bytes of a baseline, which are in one piece.
+fn check_row(path: &Path, channels: usize, polarisations: usize) -> Result<()> {
+    let row = channels.saturating_mul(polarisations).saturating_mul(16);
+    if row <= MOST_BYTES {
+        return Ok(());
+    }
+    let reason = format!(
+        "{row} bytes of a baseline: expected at most {MOST_BYTES}, as UVH5 has them in a piece"
+    );
+    Err(Error::file(path, reason))
 }
 
 impl Writer {
@@ -206,40 +243,15 @@ impl Writer {
             ];
             return Err(array.lacks(&fields, "UVH5"));
         };
-        let inputs = array.inputs(shape.inputs)?;
-        let products = Products::new(&inputs).map_err(|reason| array.error(reason))?;
-        if let Some(input) = inputs.iter().find(|input| input.antenna >= antennas.len()) {
-            return Err(array.error(format_args!(
-                "\"inputs\" of antenna {}: expected one below {}",
-                input.antenna,
-                antennas.len()
-            )));
-        }
+        let products = products(array, shape.inputs, antennas.len())?;
         let frequencies = array.frequencies(shape.channels)?;
         let dut1 = array.dut1.unwrap_or(0.0);
         let site = Site::new(location, dut1).ok_or_else(|| {
             array.error(format_args!("\"location\" {location:?}: expected a place on Earth"))
         })?;
-        let row = shape.channels.saturating_mul(products.polarisations.len()).saturating_mul(16);
-        if row > MOST_BYTES {
-            return Err(Error::file(
-                path,
-                format!(
-                    "{row} bytes of a baseline: expected at most {MOST_BYTES}, as UVH5 has them in a \
-                     piece"
-                ),
-            ));
-        }
+        check_row(path, shape.channels, products.polarisations.len())?;
 
-        let file = PartialFile::create(path)?;
-        let Some(name) = file.unfinished_name() else {
-            let reason = "is a pipe: expected the name of a file, for UVH5 is not written from its \
-                          beginning to its end";
-            return Err(Error::file(path, reason));
-        };
-        // The unfinished file has a lock of its own.
-        let hdf5 = H5FileOptions::new().no_locking().create(name).map_err(fault(path, "write"))?;
-        let unfinished = Unfinished { path: path.to_owned(), hdf5: Some(hdf5), file: Some(file) };
+        let unfinished = Unfinished::create(path)?;
         let integer = shape.encoding.is_integer();
         let header = Header {
             telescope,
@@ -258,13 +270,10 @@ impl Writer {
         let columns = header
             .write(unfinished.hdf5(), &site, &products, integer)
             .map_err(fault(path, "write"))?;
-        let antenna = |index: usize| &antennas[index];
-        let numbers = products
-            .pairs
-            .iter()
-            .map(|&(first, second)| [first, second].map(|index| i64::from(antenna(index).number)));
-        let baselines = products.pairs.iter().map(|&(first, second)| {
-            let (from, to) = (antenna(first).position, antenna(second).position);
+        let pairs = || products.pairs.iter().map(|&(a, b)| [a, b].map(|index| &antennas[index]));
+        let numbers = pairs().map(|pair| pair.map(|antenna| i64::from(antenna.number)));
+        let baselines = pairs().map(|[first, second]| {
+            let (from, to) = (first.position, second.position);
             let local: [f64; 3] = std::array::from_fn(|axis| to[axis] - from[axis]);
             [local, site.to_earth(local)]
         });

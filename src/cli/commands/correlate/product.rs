@@ -1,7 +1,7 @@
 //! Visibilities as a product, and a run that makes nothing else.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::RefCell,
     num::NonZeroU64,
     ops::Range,
     path::{Path, PathBuf},
@@ -24,7 +24,7 @@ use serde_json::json;
 
 use crate::cli::commands::correlate::outputs::{Names, Outputs};
 use crate::cli::commands::correlate::totals::Totals;
-use crate::cli::input::product_input::{ProductInput, Ticks, needs_array};
+use crate::cli::input::product_input::{ProductInput, needs_array};
 use crate::cli::input::unit::Unit;
 use crate::cli::input::{Input, completed};
 use crate::cli::options::device::DeviceOptions;
@@ -267,25 +267,8 @@ impl VisibilityOptions {
         let gates = self.gates(&channels, place)?;
         let shifts = self.selection.read_shifts(shape.inputs, place.recorded)?;
         let (unit, gate_count) = (place.unit(), gates.as_ref().map(Gates::count));
-        let correlator = Correlator::builder(shape.inputs, shape.channels)
-            .encoding(shape.encoding)
-            .layout(shape.layout)
-            .device(place.device.clone())
-            .gpus(place.gpus.iter().cloned())
-            .kernel(kernel)
-            .gates(gate_count.unwrap_or(1))
-            .shifts(shifts.as_deref().unwrap_or_default());
-        let correlator = correlator.build().map_err(|error| match error {
-            // The axes may have been taken for others.
-            Error::OutOfMemory { .. } => Error::invalid(format!(
-                "{error}; as {}, the recording has {}, {} and {}",
-                shape.layout,
-                unit.count(place.recorded),
-                count(shape.channels, "channel"),
-                count(shape.inputs, "input")
-            )),
-            other => other,
-        })?;
+        let chosen = (kernel, gate_count.unwrap_or(1));
+        let correlator = correlator(place, &shape, chosen, shifts.as_deref().unwrap_or_default())?;
         let by_channel = place.by_input || gates.as_ref().is_some_and(Gates::differ_by_channel);
         let bits = shape.encoding.is_bits();
         let by_baseline = place.by_input || shifts.is_some() || unit == Unit::Spectrum || bits;
@@ -336,6 +319,34 @@ impl VisibilityOptions {
         };
         Ok((product, made))
     }
+}
+
+/// Plans the correlator of samples of a `shape`, with a kernel and a number of gates.
+fn correlator(
+    place: &ProductInput<'_>,
+    shape: &Shape,
+    (kernel, gates): (Kernel, usize),
+    shifts: &[i64],
+) -> Result<Correlator> {
+    let correlator = Correlator::builder(shape.inputs, shape.channels)
+        .encoding(shape.encoding)
+        .layout(shape.layout)
+        .device(place.device.clone())
+        .gpus(place.gpus.iter().cloned())
+        .kernel(kernel)
+        .gates(gates)
+        .shifts(shifts);
+    correlator.build().map_err(|error| match error {
+        // The axes may have been taken for others.
+        Error::OutOfMemory { .. } => Error::invalid(format!(
+            "{error}; as {}, the recording has {}, {} and {}",
+            shape.layout,
+            place.unit().count(place.recorded),
+            count(shape.channels, "channel"),
+            count(shape.inputs, "input")
+        )),
+        other => other,
+    })
 }
 
 /// Refuses a dump that is longer than the recording, as `said`.
@@ -412,21 +423,8 @@ pub fn correlate(
     let (recorded, is_raw) = (input.recorded(), input.is_raw());
     let (whole, interval) = (input.head.shape, input.head.interval);
     let place = ProductInput {
-        device: &devices.device,
-        gpus: &gpus,
-        shape: whole,
-        recorded,
-        interval,
-        phased: input.delayed,
         by_input: flagging.flag.is_some(),
-        raw: is_raw,
-        live: false,
-        timing,
-        array: array.as_ref(),
-        source,
-        quantised: input.head.quantised.clone(),
-        ticks: Ticks::of(whole.channels),
-        flagged: Rc::new(Cell::new(0.0)),
+        ..input.for_products((&devices.device, &gpus), (array.as_ref(), timing), source)
     };
     let (product, made) = options.begin(&place, devices.kernel)?;
     let Made { shape, integration, gates, kernel, .. } = made;

@@ -8,14 +8,14 @@ use corrust::{
     Error, Layout, Result,
     correlate::Shape,
     format::{
-        self, AnyRecording, Block, Recording,
+        self, AnyRecording, Block, Options, Recording,
         npy::{Dtype, Reader},
         photon_hdf5,
         tttr::{self, CHANNELS, MARKERS, SYNC, channel_name},
     },
     photons,
     run::{Blocks, BlocksOf, Recorded},
-    samples::{Missing, RawEncoding},
+    samples::{Missing, RawEncoding, RawShape},
 };
 use num_complex::Complex;
 use serde::Serialize;
@@ -168,81 +168,14 @@ impl Args {
     /// Prints the facts of the recording.
     pub fn run(self) -> Result<()> {
         let options = self.raw.with(self.files.options());
-        if let [path] = &self.files.inputs[..] {
-            let spots = photon_hdf5::spots(path)?;
-            if !spots.is_empty() || tttr::is_tttr(path)? {
-                let voltages = [&["encoding", "layout", "long-gaps"], RAW_OPTIONS].concat();
-                let why = "the file holds photons, expected a recording of voltages";
-                given::warn_unused(&voltages, why);
-                let photons = match &spots[..] {
-                    [] => Photons::of(path, options.keep_going, self.quick)?,
-                    spots => Photons::of_spots(path, spots, self.quick)?,
-                };
-                return photons.print(self.json);
-            }
-            if options.encoding.is_none() && photons::is_array(path)? {
-                let why =
-                    "the file holds counts or arrival times, expected a recording of voltages";
-                given::warn_unused(&[&["layout", "long-gaps"], RAW_OPTIONS].concat(), why);
-                match Counts::of(path, self.quick) {
-                    Ok(counts) => return counts.print(self.json),
-                    // Numbers that are no counts may be something else that corrust writes.
-                    Err(fault) => match Made::of(path)? {
-                        Some(made) => {
-                            made.print(self.json);
-                            return Ok(());
-                        }
-                        None => return Err(fault),
-                    },
-                }
-            }
-            if options.encoding.is_none()
-                && let Some(made) = Made::of(path)?
-            {
-                let why = "the file is no recording, expected one of voltages";
-                given::warn_unused(&[&["layout", "long-gaps"], RAW_OPTIONS].concat(), why);
-                made.print(self.json);
-                return Ok(());
-            }
+        if let [path] = &self.files.inputs[..]
+            && self.print_other(path, &options)?
+        {
+            return Ok(());
         }
         let info = match format::open_any(&self.files.inputs, options)? {
-            AnyRecording::Raw(recording) => {
-                let shape = recording.shape();
-                let info = Info {
-                    layout: shape.layout.to_string(),
-                    ..Info::new("raw", shape.inputs, None, shape.encoding, &*recording)
-                };
-                let step = shape.bytes(8).div_ceil(8);
-                info.survey(recording, step, self.quick, |block, input, time| {
-                    block.raw(&shape).get(input, time)
-                })?
-            }
-            AnyRecording::Channels(recording) => {
-                let shape = recording.shape();
-                let encoding = RawEncoding::from(shape.encoding);
-                let (inputs, channels) = (shape.inputs, Some(shape.channels));
-                let plain = Info::new("channels", inputs, channels, encoding, &*recording);
-                let info = Info {
-                    layout: shape.layout.to_string(),
-                    bits: if shape.encoding.is_bits() {
-                        shape.encoding.planes()
-                    } else {
-                        plain.bits
-                    },
-                    ..plain
-                };
-                let step = shape.bytes_per_time();
-                info.survey(recording, step, self.quick, |block, input, time| {
-                    if shape.encoding.is_bits() {
-                        return of_word(block, &shape, input, time);
-                    }
-                    let sample = match shape.layout {
-                        Layout::Tcn => time * shape.channels * inputs + input,
-                        Layout::Cnt => input * block.times + time,
-                    };
-                    encoding.decode(&block.samples, sample)
-                })?
-            }
+            AnyRecording::Raw(recording) => self.survey_raw(recording)?,
+            AnyRecording::Channels(recording) => self.survey_channels(recording)?,
         };
         if let Some(fault) = &info.left_out {
             warn(format_args!("{fault}; it is left out"));
@@ -254,6 +187,87 @@ impl Args {
             info.print();
         }
         Ok(())
+    }
+
+    /// Prints the facts of a file that is no recording of voltages; returns whether it is none.
+    fn print_other(&self, path: &Path, options: &Options) -> Result<bool> {
+        let warn_unused = |voltages: &[&str], why: &str| {
+            given::warn_unused(&[voltages, RAW_OPTIONS].concat(), why);
+        };
+        let spots = photon_hdf5::spots(path)?;
+        if !spots.is_empty() || tttr::is_tttr(path)? {
+            let why = "the file holds photons, expected a recording of voltages";
+            warn_unused(&["encoding", "layout", "long-gaps"], why);
+            let photons = match &spots[..] {
+                [] => Photons::of(path, options.keep_going, self.quick)?,
+                spots => Photons::of_spots(path, spots, self.quick)?,
+            };
+            photons.print(self.json)?;
+            return Ok(true);
+        }
+        if options.encoding.is_some() {
+            return Ok(false);
+        }
+        let mut fault = None;
+        if photons::is_array(path)? {
+            let why = "the file holds counts or arrival times, expected a recording of voltages";
+            warn_unused(&["layout", "long-gaps"], why);
+            match Counts::of(path, self.quick) {
+                Ok(counts) => {
+                    counts.print(self.json)?;
+                    return Ok(true);
+                }
+                // Numbers that are no counts may be something else that corrust writes.
+                Err(error) => fault = Some(error),
+            }
+        }
+        match (Made::of(path)?, fault) {
+            (Some(made), fault) => {
+                if fault.is_none() {
+                    let why = "the file is no recording, expected one of voltages";
+                    warn_unused(&["layout", "long-gaps"], why);
+                }
+                made.print(self.json);
+                Ok(true)
+            }
+            (None, Some(fault)) => Err(fault),
+            (None, None) => Ok(false),
+        }
+    }
+
+    fn survey_raw(&self, recording: Box<dyn Recording<RawShape>>) -> Result<Info> {
+        let shape = recording.shape();
+        let info = Info {
+            layout: shape.layout.to_string(),
+            ..Info::new("raw", shape.inputs, None, shape.encoding, &*recording)
+        };
+        let step = shape.bytes(8).div_ceil(8);
+        info.survey(recording, step, self.quick, |block, input, time| {
+            block.raw(&shape).get(input, time)
+        })
+    }
+
+    fn survey_channels(&self, recording: Box<dyn Recording>) -> Result<Info> {
+        let shape = recording.shape();
+        let encoding = RawEncoding::from(shape.encoding);
+        let (inputs, channels) = (shape.inputs, Some(shape.channels));
+        let plain = Info::new("channels", inputs, channels, encoding, &*recording);
+        let is_bits = shape.encoding.is_bits();
+        let info = Info {
+            layout: shape.layout.to_string(),
+            bits: if is_bits { shape.encoding.planes() } else { plain.bits },
+            ..plain
+        };
+        info.survey(recording, shape.bytes_per_time(), self.quick, |block, input, time| {
+            if is_bits {
+                return of_word(block, &shape, input, time);
+            }
+            let sample = match shape.layout {
+                Layout::Tcn => time * shape.channels * inputs + input,
+                Layout::Cnt => input * block.times + time,
+            };
+            encoding.decode(&block.samples, sample)
+        })
     }
 }
 

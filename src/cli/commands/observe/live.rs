@@ -22,12 +22,12 @@ use corrust::{
 
 use toml::{Spanned, Value};
 
-use super::{
-    Expected, SOON,
-    table::{Keys, Text},
-};
+use super::table::{Keys, Text};
 use crate::cli::{
-    input::{Input, product_input::Ticks},
+    input::{
+        Input,
+        product_input::{Expected, SOON, Ticks},
+    },
     options::{
         engine::{self, Engine, Known, Sky},
         listening::{Incoming, Listening, Placed, addresses},

@@ -60,22 +60,7 @@ impl Args {
     /// Sends counts of `sensors` sensors.
     pub fn send_counts(&self, sensors: usize) -> Result<()> {
         let dwell = self.counts.dwell.0;
-        let options = photons::Options { dwell: Some(dwell), ..Default::default() };
-        let open = || -> Result<Option<photons::Counts>> {
-            if self.recording.is_empty() {
-                return Ok(None);
-            }
-            let counts = photons::open(&self.recording, &options)?;
-            let found = counts.recording.shape().sensors;
-            if found != sensors {
-                return Err(Error::file(
-                    &self.recording[0],
-                    format!("{found} sensors: expected the {sensors} of --counts"),
-                ));
-            }
-            Ok(Some(counts))
-        };
-        let mut recorded = open()?;
+        let mut recorded = self.recorded_counts(sensors)?;
         let shape = match &recorded {
             Some(counts) => counts.recording.shape(),
             None => CountShape { sensors, wide: false },
@@ -129,7 +114,7 @@ impl Args {
             if round == repeat {
                 break;
             }
-            recorded = open()?;
+            recorded = self.recorded_counts(sensors)?;
         }
         if let Sink::Plain(stream, name) = &mut sink {
             stream.flush().map_err(Error::io(&*name, "write"))?;
@@ -142,6 +127,19 @@ impl Args {
             si(first as f64 * shape.bytes() as f64 / seconds)
         ));
         Ok(())
+    }
+
+    /// Opens the recording of counts, if there is one.
+    fn recorded_counts(&self, sensors: usize) -> Result<Option<photons::Counts>> {
+        let Some(path) = self.recording.first() else { return Ok(None) };
+        let options = photons::Options { dwell: Some(self.counts.dwell.0), ..Default::default() };
+        let counts = photons::open(&self.recording, &options)?;
+        let found = counts.recording.shape().sensors;
+        if found != sensors {
+            let reason = format!("{found} sensors: expected the {sensors} of --counts");
+            return Err(Error::file(path, reason));
+        }
+        Ok(Some(counts))
     }
 
     /// Opens the receiver of counts; returns it and its name.

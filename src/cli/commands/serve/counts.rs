@@ -78,8 +78,7 @@ impl CurveFiles<'_> {
 impl Args {
     /// Serves counts of `sensors` sensors.
     pub fn serve_counts(self, sensors: usize) -> Result<()> {
-        let CountArgs { wide, dwell: Seconds(dwell), tcp, ref pipe, ref save, .. } = self.counts;
-        let shape = CountShape { sensors, wide };
+        let CountArgs { dwell: Seconds(dwell), ref save, .. } = self.counts;
         let seconds = self.seconds.unwrap_or(1.0);
         let interval = (seconds / dwell).round() as u64;
         if interval == 0 {
@@ -90,15 +89,7 @@ impl Args {
         if let Some(output) = self.output.as_ref().filter(|it| !TABLES.contains(&&ending(it)[..])) {
             return Err(Error::file(output, "expected a name that ends in .csv or .npy"));
         }
-        let bytes = CHUNK_BYTES / sensors.saturating_mul(2).max(1);
-        // Looks are late by as many chunks as are open.
-        let most = usize::try_from(interval).unwrap_or(usize::MAX) / (2 * WINDOW);
-        let counts = Counts {
-            shape,
-            chunk_instants: bytes.min(CHUNK_INSTANTS).min(most).max(1),
-            window: if tcp.is_some() || pipe.is_some() { 1 } else { WINDOW },
-        };
-        counts.check()?;
+        let counts = self.chunks_of_counts(sensors, interval)?;
         let builder = Autocorrelator::builder(sensors)
             .groups(self.counts.groups)
             .lags(self.counts.lags)
@@ -115,7 +106,7 @@ impl Args {
         })?;
         let http = Http { listener, names: self.http_host.clone() };
         let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
-        for _ in 0..counts.window + waiting(counts.chunk_instants * shape.bytes()) {
+        for _ in 0..counts.window + waiting(counts.chunk_instants * counts.shape.bytes()) {
             let _ = spent.send(CountChunk::new(&counts)?);
         }
         let window = Window::of(counts, empty, sender);
@@ -162,6 +153,21 @@ impl Args {
         }
         summary(&board, correlated.plan().instants());
         Ok(())
+    }
+
+    /// Chunks of counts, of which there are several between looks that are `interval` instants apart.
+    fn chunks_of_counts(&self, sensors: usize, interval: u64) -> Result<Counts> {
+        let CountArgs { wide, ref tcp, ref pipe, .. } = self.counts;
+        let bytes = CHUNK_BYTES / sensors.saturating_mul(2).max(1);
+        // Looks are late by as many chunks as are open.
+        let most = usize::try_from(interval).unwrap_or(usize::MAX) / (2 * WINDOW);
+        let counts = Counts {
+            shape: CountShape { sensors, wide },
+            chunk_instants: bytes.min(CHUNK_INSTANTS).min(most).max(1),
+            window: if tcp.is_some() || pipe.is_some() { 1 } else { WINDOW },
+        };
+        counts.check()?;
+        Ok(counts)
     }
 
     /// Opens the source of counts; returns its name and its receiver.
