@@ -382,6 +382,7 @@ impl Team<'_> {
 
     fn count_bulk(&mut self, bytes: u64) {
         let counts = &mut self.counts[self.source as usize];
+        counts.bytes += bytes;
         counts.sectors += bytes.div_ceil(32);
         counts.ideal_sectors += bytes.div_ceil(32);
     }
