@@ -21,7 +21,7 @@ use corrust_host::{
 use ndarray::Array2;
 use num_complex::Complex;
 use oracle::Block;
-use ptx_sim::{Class, Report};
+use ptx_sim::Class;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::support::{backend, oracle::correlate as oracle, tier};
@@ -830,43 +830,54 @@ fn cuda_takes_packed_words() {
 }
 
 /// Counts of the simulator for 64 inputs of 3 bits (GMRT's), in words, as native samples made of `ci4`, and as `ci8` of the
-/// same values on tensor cores: instructions of warps, and bytes of device memory that kernels read.
+/// same values on tensor cores: instructions of warps for 960 time samples, and the bytes of device memory that kernels
+/// read for 960 more.
 #[test]
 fn words_of_3_bits_take_fewer_bytes_and_instructions() {
-    let (inputs, channels, times) = (64, 1, 960);
+    const TIMES: usize = 960;
+    let (inputs, channels) = (64, 1);
     let mut rng = StdRng::seed_from_u64(3);
-    let words: Vec<u32> = (0..inputs * times / 5).map(|_| rng.random()).collect();
-    let packed = Packed::new(&words, inputs, channels, times, 3).unwrap();
-    let samples = packed.unpack().unwrap();
-    let int8: Vec<i8> = samples.iter().flat_map(|&b| [b as i8 >> 4, (b << 4) as i8 >> 4]).collect();
-    let run = |encoding, kernel, work: &dyn Fn(&mut Correlator)| {
-        let gpu = Arc::new(SimGpu::new());
-        let plan = Correlator::builder(inputs, channels).encoding(encoding);
-        let plan = plan.layout(Layout::Cnt).gpu(gpu.clone()).kernel(kernel);
-        let mut plan = plan.build().unwrap();
-        work(&mut plan);
-        let dump = plan.dump().unwrap();
-        let reports: Vec<_> = abi::ENTRIES.iter().filter_map(|entry| gpu.report(entry)).collect();
-        let sum = |of: &dyn Fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
-        let reads = [Class::GlobalLoad, Class::AsyncCopy];
-        let read = sum(&|report| reads.map(|class| report.class(class).bytes).iter().sum());
-        (dump.visibilities, sum(&|report| report.total().warps), read)
-    };
-    let few = Kernel::PackedComplex3;
-    let in_words = run(Encoding::Ci4, few, &|plan| plan.accumulate_packed(&packed).unwrap());
-    let in_ci4 = run(Encoding::Ci4, few, &|plan| plan.accumulate(&samples[..]).unwrap());
-    let in_ci8 = run(Encoding::Ci8, Kernel::Auto, &|plan| plan.accumulate(&int8[..]).unwrap());
-    assert_eq!(in_words.0, in_ci4.0);
-    assert_eq!(in_words.0, in_ci8.0);
-    for (name, (_, instructions, bytes)) in
-        [("words", &in_words), ("ci4", &in_ci4), ("ci8", &in_ci8)]
-    {
-        println!("{name}: {instructions} instructions of warps, {bytes} bytes read");
-    }
-    // Each word is read once, as the talk has it; of `ci8` each sample at least.
-    assert_eq!(words.len() * 4 * 10, 8 * samples.len());
-    assert!(in_words.1 < in_ci4.1 && in_words.2 < in_ci4.2);
-    assert!(5 * in_words.2 <= 2 * in_ci8.2 + 5 * 4 * 1024);
+    let [less, more] = [1, 2].map(|part| {
+        let times = part * TIMES;
+        let words: Vec<u32> = (0..inputs * times / 5).map(|_| rng.random()).collect();
+        let packed = Packed::new(&words, inputs, channels, times, 3).unwrap();
+        let samples = packed.unpack().unwrap();
+        let int8 = samples.iter().flat_map(|&byte| [byte as i8 >> 4, (byte << 4) as i8 >> 4]);
+        let int8: Vec<i8> = int8.collect();
+        let run = |encoding, kernel, work: &dyn Fn(&mut Correlator)| {
+            let gpu = Arc::new(SimGpu::new());
+            let plan = Correlator::builder(inputs, channels).encoding(encoding);
+            let plan = plan.layout(Layout::Cnt).gpu(gpu.clone()).kernel(kernel);
+            let mut plan = plan.build().unwrap();
+            work(&mut plan);
+            let dump = plan.dump().unwrap();
+            let reports = abi::ENTRIES.iter().filter_map(|entry| gpu.report(entry));
+            let counts = reports.map(|report| {
+                let read = [Class::GlobalLoad, Class::AsyncCopy].map(|of| report.class(of).bytes);
+                [report.total().warps, read.iter().sum()]
+            });
+            let sums = counts.fold([0, 0], |[a, b], [c, d]: [u64; 2]| [a + c, b + d]);
+            (sums, dump.visibilities)
+        };
+        let few = Kernel::PackedComplex3;
+        let (in_words, sums) =
+            run(Encoding::Ci4, few, &|plan| plan.accumulate_packed(&packed).unwrap());
+        let (in_ci4, same) =
+            run(Encoding::Ci4, few, &|plan| plan.accumulate(&samples[..]).unwrap());
+        assert_eq!(sums, same);
+        let (in_ci8, same) =
+            run(Encoding::Ci8, Kernel::Auto, &|plan| plan.accumulate(&int8[..]).unwrap());
+        assert_eq!(sums, same);
+        [in_words, in_ci4, in_ci8]
+    });
+    println!("words, ci4, ci8: instructions of warps, bytes read: {less:?}, {more:?}");
+    assert!(less[0][0] < less[1][0], "{less:?}");
+    let read = [0, 1, 2].map(|way| more[way][1] - less[way][1]);
+    // Each word is read for rows, for columns and for the sums of codes, and lies in memory once; of `ci8` each sample is
+    // read once.
+    let [words, ci8] = [4 * inputs * TIMES / 5, 2 * inputs * TIMES].map(|bytes| bytes as u64);
+    assert_eq!((read[0], read[2]), (3 * words, ci8));
+    assert!(2 * read[0] < read[1] && 5 * words == 2 * ci8, "{read:?}");
 }
 
 /// Samples in the order of the Tensor-Core Correlator, `[channel][time / B][input][time % B]` in blocks of 32 bytes, from

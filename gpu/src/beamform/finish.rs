@@ -96,17 +96,11 @@ fn power_of_two(shift: u32) -> f32 {
 /// `[time][part]`.
 pub type Quad = [[i32; 2]; 4];
 
-/// Shifts a launch's own sums to 16 bits (eq. 19), and returns the step from the sums of all launches to samples (eq. 25).
-/// Sums come and go `1 << scale` times as large; `beam` is a
+/// Shifts a launch's own sums to 16 bits (eq. 19). They come and go `1 << scale` times as large; `beam` is a
 /// [`Beam::of_parts`](crate::abi::beamform::Beam::of_parts).
 #[inline(always)]
-pub fn shift_parts<S: Sum>(
-    quad: &mut Quad,
-    scale: u32,
-    beam: [u32; 4],
-    first_shift: u32,
-) -> [u32; 4] {
-    let [real_bias, imaginary_bias, shift, nearest] = beam;
+pub fn shift_parts<S: Sum>(quad: &mut Quad, scale: u32, beam: [u32; 4], first_shift: u32) {
+    let [real_bias, imaginary_bias, ..] = beam;
     for time in 0..4 {
         let [real, imaginary] = quad[time];
         quad[time] = [
@@ -114,6 +108,12 @@ pub fn shift_parts<S: Sum>(
             S::part(imaginary, imaginary_bias as i32, first_shift) << scale,
         ];
     }
+}
+
+/// Returns the step from the sum of all parts to samples (eq. 25), from a
+/// [`Beam::of_parts`](crate::abi::beamform::Beam::of_parts).
+#[inline(always)]
+pub fn of_all_parts([_, _, shift, nearest]: [u32; 4]) -> [u32; 4] {
     let half = nearest << (shift & 31) >> 1;
     [half, half, shift, nearest]
 }

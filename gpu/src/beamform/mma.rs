@@ -62,7 +62,7 @@ use crate::{
     beamform::{
         finish::{
             Float32, Int32, Quad, Sum, add_clipped, add_passes, consecutive, finish_times,
-            quantise, shift_parts, store,
+            of_all_parts, quantise, shift_parts, store,
         },
         map,
     },
@@ -566,16 +566,16 @@ impl<K: Beamformer> Lane<'_, K> {
             // beam has its step.
             unsafe {
                 let quad = &mut sums[index];
-                let mut how = [0; 4];
                 if p.pass & pass::SHIFT != 0 {
                     let step = load_global_4(p.beams + 16 * row);
-                    how = shift_parts::<Summed<K>>(quad, K::Precision::SCALE, step, p.first_shift);
+                    shift_parts::<Summed<K>>(quad, K::Precision::SCALE, step, p.first_shift);
                 }
                 add_passes::<Summed<K>>(quad, K::Precision::SCALE, address, p.pass);
                 let beam = self.beam(index);
                 if p.pass & pass::KEEP == 0 && beam < p.beam_count {
-                    if p.pass & pass::SHIFT == 0 {
-                        how = load_global_4(p.beams + 16 * row);
+                    let mut how = load_global_4(p.beams + 16 * row);
+                    if p.pass & pass::SHIFT != 0 {
+                        how = of_all_parts(how);
                     }
                     let row = beam as u64 * p.streams as u64 + place.stream as u64;
                     clipped[index] += finish_times::<Summed<K>>(p, quad, how, row, time);
