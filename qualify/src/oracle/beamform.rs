@@ -122,8 +122,7 @@ pub fn beamform(case: &Case, rounding: Rounding) -> Answer {
                     let group = rounding.group(dishes);
                     for first in (0..dishes).step_by(group) {
                         let (mut part_re, mut part_im) = (0, 0);
-                        for d in first..dishes.min(first + group) {
-                            let (er, ei) = row[d];
+                        for (d, &(er, ei)) in row.iter().enumerate().skip(first).take(group) {
                             let (ar, ai) = case.weights[beam * dishes + d];
                             let (ar, ai) = (i64::from(ar), i64::from(ai));
                             part_re += ar * er - ai * ei;
@@ -234,8 +233,8 @@ impl Wide {
                         for first in (0..self.dishes).step_by(group) {
                             let dishes = first..self.dishes.min(first + group);
                             let (of_group, _) = self.sum_of(b, f, p, t, dishes);
-                            for part in 0..2 {
-                                sum[part] += rounding.part(of_group[part] as i64) as f64;
+                            for (sum, part) in sum.iter_mut().zip(of_group) {
+                                *sum += rounding.part(part as i64) as f64;
                             }
                         }
                         let shift = self.shift(b, f, p) - rounding.first_shift();
