@@ -190,15 +190,15 @@ impl WorkPerTime {
             for report in reports {
                 let shuffles = report.sum(|site| site.opcode.starts_with("shfl"));
                 let class = |class| report.class(class);
-                let copied = class(Class::AsyncCopy).sectors;
-                let stored = class(Class::GlobalStore).lanes;
+                let copied = class(Class::AsyncCopy).bytes;
+                let stored = class(Class::GlobalStore).bytes;
                 let wavefronts =
                     class(Class::SharedLoad).wavefronts + class(Class::SharedStore).wavefronts;
                 let integer = [Class::Integer, Class::Logic, Class::Compare, Class::Convert];
                 let integer: u64 = integer.into_iter().map(|of| class(of).lanes).sum();
                 let counts = [
-                    SECTOR * copied + STORE * stored,
-                    WAVEFRONT * wavefronts + SECTOR * copied,
+                    copied + stored,
+                    WAVEFRONT * wavefronts + copied,
                     report.tensor_operations,
                     shuffles.lanes,
                     integer,
@@ -219,11 +219,8 @@ impl WorkPerTime {
     }
 }
 
-/// Bytes of a sector of device memory, and of a wavefront of shared memory.
-const SECTOR: u64 = 32;
+/// Bytes of a wavefront of shared memory.
 const WAVEFRONT: u64 = 128;
-/// Bytes of a lane's store of samples of beams. Two stores fill a sector, one after the other.
-const STORE: u64 = 16;
 
 struct Size {
     dishes: usize,

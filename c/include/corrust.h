@@ -141,7 +141,8 @@ typedef struct corrust_beamformer_config {
   size_t polarisations;
   // Encoding of weights: "ci8" (default) or "ci4"; "cf16" (default) with voltages of cf16.
   const char *weights;
-  // Rounding of shifted sums: "nearest" (default) or "floor".
+  // Rounding of shifted sums: "nearest" (default), "floor", or "partial-128": of partial sums of 128 dishes (or another
+  // power of two from 16 to 512) first, to 16 bits.
   const char *rounding;
   // "auto" (default: the first GPU, else the CPU), "cpu", "cuda", "cuda:1", "cuda:0,cuda:1", "cuda:all", "sim".
   const char *device;

@@ -32,7 +32,8 @@ pub struct BeamformerConfig {
     pub polarisations: usize,
     /// Encoding of weights: "ci8" (default) or "ci4"; "cf16" (default) with voltages of cf16.
     pub weights: *const c_char,
-    /// Rounding of shifted sums: "nearest" (default) or "floor".
+    /// Rounding of shifted sums: "nearest" (default), "floor", or "partial-128": of partial sums of 128 dishes (or another
+    /// power of two from 16 to 512) first, to 16 bits.
     pub rounding: *const c_char,
     /// "auto" (default: the first GPU, else the CPU), "cpu", "cuda", "cuda:1", "cuda:0,cuda:1", "cuda:all", "sim".
     pub device: *const c_char,

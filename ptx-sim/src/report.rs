@@ -21,6 +21,8 @@ pub struct Counts {
     pub wavefronts: u64,
     /// Wavefronts without bank conflicts.
     pub ideal_wavefronts: u64,
+    /// Bytes of global memory that lanes, and copies of whole tiles, read or write.
+    pub bytes: u64,
     /// 32-byte sectors of global memory requested.
     pub sectors: u64,
     /// Sectors if the bytes stood side by side.
@@ -43,6 +45,7 @@ impl Counts {
         self.lanes += other.lanes;
         self.wavefronts += other.wavefronts;
         self.ideal_wavefronts += other.ideal_wavefronts;
+        self.bytes += other.bytes;
         self.sectors += other.sectors;
         self.ideal_sectors += other.ideal_sectors;
         self.divergent += other.divergent;

@@ -507,7 +507,7 @@ mod tests {
         let numbers: Vec<i32> = done.buffer(0);
         assert_eq!((&numbers[..32], &numbers[32..]), (&[-7; 32][..], &[0; 8][..]));
         assert_eq!(done.buffer::<u8>(0).len(), 160);
-        assert_eq!(done.report.total().sectors, 4);
+        assert_eq!((done.report.total().bytes, done.report.total().sectors), (128, 4));
     }
 
     #[test]

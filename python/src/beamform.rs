@@ -35,8 +35,9 @@ use crate::{
 /// channels, polarisations : int
 /// weights : {"ci8", "ci4", "cf16"}, optional
 ///     Encoding of a weight: by default ``ci8``, or ``cf16`` of such voltages, which have no others.
-/// rounding : {"nearest", "floor"}
-///     Rounding of sums that are shifted down.
+/// rounding : {"nearest", "floor", "partial-128"}
+///     Rounding of sums that are shifted down; ``partial-N`` of ``ci4`` voltages rounds sums of ``N`` dishes (a power of
+///     two from 16 to 512) by ``log2(N) - 4`` bits to 16 bits, and their sum by the other bits: CHORD's with 128.
 /// incoherent : bool
 ///     Whether to form the incoherent beam, ``sum over d of abs(E)**2``, too.
 /// device, kernel : str

@@ -58,7 +58,12 @@ fn beams_are_what_plain_loops_give() {
     let folder = folder.path();
     let case = random((21, 5, 3, 2, 130), 8);
     write(folder, &case);
-    for (rounding, judge) in [("nearest", Rounding::Nearest), ("floor", Rounding::Floor)] {
+    for (rounding, judge) in [
+        ("nearest", Rounding::Nearest),
+        ("floor", Rounding::Floor),
+        ("partial-16", Rounding::Partial(16)),
+        ("partial-128", Rounding::Partial(128)),
+    ] {
         let out = done(
             folder,
             &format!(

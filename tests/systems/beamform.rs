@@ -97,6 +97,11 @@ impl Backend {
         }
     }
 
+    /// Whether the backend's kernel shifts partial sums.
+    fn takes_partial_sums(&self) -> bool {
+        self.kernel != Kernel::Wgmma
+    }
+
     /// Devices that compute.
     fn devices(&self) -> Devices {
         self.device.parse().expect("a list of devices")
@@ -152,8 +157,12 @@ impl Backend {
 
     /// Beamforms a case in one go, with either rounding, and compares.
     fn judge(&self, case: &Case) {
+        self.judge_rounded(case, &Rounding::ALL);
+    }
+
+    fn judge_rounded(&self, case: &Case, ways: &[Rounding]) {
         let case = &self.adapted(case);
-        for rounding in Rounding::ALL {
+        for &rounding in ways {
             let beams = self.plan(case, rounding).beamform(&case.voltages).unwrap();
             compare(&self.what(case), case, &beams, &oracle::beamform(case, judged_by(rounding)));
         }
@@ -172,6 +181,7 @@ fn judged_by(rounding: Rounding) -> oracle::Rounding {
     match rounding {
         Rounding::Nearest => oracle::Rounding::Nearest,
         Rounding::Floor => oracle::Rounding::Floor,
+        Rounding::Partial(dishes) => oracle::Rounding::Partial(dishes),
     }
 }
 
@@ -286,6 +296,61 @@ fn saturating(backend: Backend) {
             voltages.fill(byte);
         }
         backend.judge(&case);
+    }
+}
+
+/// Partial sums of 16 bits, of every number of dishes: around the edges of partial sums, of tiles and of launches; of
+/// the largest magnitudes, among them the sum that is saturated; and their beams of 8 bits and of floats.
+fn partial_sums(backend: Backend) {
+    let ways = [16, 32, 64, 128, 256, 512].map(Rounding::Partial);
+    if !backend.takes_partial_sums() {
+        let plan = backend.builder(&random((1, 1, 1, 1, 1))).rounding(ways[3]).build();
+        let error = plan.err().expect("refused").to_string();
+        assert_eq!(
+            error,
+            "kernel wgmma with rounding partial-128: expected kernel auto, mma or mma-s4"
+        );
+        return;
+    }
+    let sizes = [1, 15, 16, 17, 33, 63, 64, 65, 127, 128, 129, 255, 257, 511, 512, 513, 1025];
+    let sizes: Vec<_> = sizes.into_iter().enumerate().collect();
+    for (index, dishes) in tier::cases(backend.device, &sizes, 6) {
+        let shape = (dishes, [3, 17, 97][index % 3], 1 + index % 2, 2 - index % 2, 67);
+        let mut case = random(shape);
+        // Both shifts act: the first of up to 5 bits, of 4 fewer where weights have 4 bits.
+        case.shifts.iter_mut().enumerate().for_each(|(beam, s)| *s = (*s).max(9 + beam as u32 % 3));
+        let three = [ways[index % 6], ways[(index + 2) % 6], Rounding::Partial(128)];
+        backend.judge_rounded(&case, if backend.device == "cpu" { &ways } else { &three });
+    }
+
+    let extremes = [(-128, -128), (-128, 127), (127, -128), (127, 127)];
+    let mut case = random((513, 4 * 22, 1, 1, 4));
+    for (beam, weights) in case.weights.chunks_exact_mut(513).enumerate() {
+        weights.fill(extremes[beam % 4]);
+        case.shifts[beam] = 9 + beam as u32 / 4;
+    }
+    for (voltages, byte) in case.voltages.chunks_exact_mut(513).zip([0x88, 0x87, 0x78, 0x77]) {
+        voltages.fill(byte);
+    }
+    backend.judge_rounded(&case, &[ways[0], ways[3], ways[5]]);
+    if !backend.takes(Encoding::Ci4) {
+        return;
+    }
+    // The largest sum of 128 dishes is 2^18: shifted by 3 bits one more than 16 bits hold, and rounded by 16 more it would
+    // be 1 instead of 0.
+    let mut case = random((128, 1, 1, 1, 1));
+    case.weights.fill((-128, -128));
+    case.voltages.fill(0x88);
+    case.shifts.fill(19);
+    for (rounding, expected) in [(ways[3], 0x00), (Rounding::Nearest, 0x01)] {
+        let beams = backend.plan(&case, rounding).beamform(&case.voltages).unwrap();
+        assert_eq!(beams.samples.as_slice(), Some(&[expected][..]), "{}", backend.name);
+    }
+    for (index, shape) in [(300, 17, 2, 1, 66), (129, 5, 1, 2, 9)].into_iter().enumerate() {
+        let case = wide_case(shape, Encoding::Ci4, 20 + index as u64);
+        for output in [Output::Ci8, Output::Ci4, Output::Cf16, Output::Cf32] {
+            judge_wide(backend, &case, Encoding::Ci4, ways[3 + index], output);
+        }
     }
 }
 
@@ -768,7 +833,7 @@ macro_rules! conformance {
             const BACKEND: Backend = Backend::$backend(stringify!($name), Kernel::$kernel);
 
             conformance!(
-                @tests sizes weights_in_shared_memory cancelling shifts saturating most_dishes cuts views four_bit_weights wide
+                @tests sizes weights_in_shared_memory cancelling shifts saturating partial_sums most_dishes cuts views four_bit_weights wide
                 wide_bytes halves $($test)?
             );
         }
@@ -838,6 +903,20 @@ fn errors_name_found_and_expected() {
         message(simulator.build()),
         "kernel mma-s4 with weights of ci8: expected weights of ci4"
     );
+    let partial =
+        |encoding, dishes| message(wide(encoding).rounding(Rounding::Partial(dishes)).build());
+    let expected = "expected ci4, whose partial sums fit in 16 bits";
+    assert_eq!(
+        partial(Encoding::Ci8, 128),
+        format!("rounding partial-128 with voltages of ci8: {expected}")
+    );
+    assert!(partial(Encoding::Cf16, 128).contains(expected));
+    for dishes in [0, 8, 24, 1024] {
+        assert_eq!(
+            partial(Encoding::Ci4, dishes),
+            format!("partial sums of {dishes} dishes: expected a power of two from 16 to 512")
+        );
+    }
 
     let mut plan = cpu(3, 2).channels(2).build().unwrap();
     let message = |error: Error| error.to_string();
@@ -849,10 +928,13 @@ fn errors_name_found_and_expected() {
     assert!(message(plan.set_shifts(&[0, 0, 32, 0]).unwrap_err()).contains("shift 32 at index 2"));
     assert!(message(plan.beamform(&[0u8; 7]).unwrap_err()).contains("expected a multiple of 6"));
     assert_eq!(plan.beamform(&none).unwrap().samples.dim(), (2, 2, 1, 0));
-    for name in ["", "up", "Nearest"] {
+    let mut plan = cpu(3, 2).rounding(Rounding::Partial(128)).build().unwrap();
+    let low = plan.set_shifts(&[3, 2]).unwrap_err().to_string();
+    assert_eq!(low, "shift 2 at index 1: expected 3 to 31");
+    for name in ["", "up", "Nearest", "partial", "partial-", "partial-x", "partial-100"] {
         assert!(name.parse::<Rounding>().is_err());
     }
-    for rounding in Rounding::ALL {
+    for rounding in [Rounding::Nearest, Rounding::Floor, Rounding::Partial(128)] {
         assert_eq!(rounding.to_string().parse::<Rounding>().unwrap(), rounding);
     }
 }

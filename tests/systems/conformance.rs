@@ -4,7 +4,7 @@
 //! A backend that is not there is skipped, saying so; naming it in `CORRUST_REQUIRE` (as in
 //! `CORRUST_REQUIRE=cuda`, for all whose names start so) turns that into a failure.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 use backend::{KernelOnDevices, compare};
 use corrust_gpu::abi::{
@@ -16,11 +16,12 @@ use corrust_host::{
     correlate::{DROP, Dump, Gates, Kernel, Visibilities, baselines},
     device::{Buffer, DeviceSlice, SimGpu, Stream},
     quantise::{Packed, pack_rows},
-    samples::{Extents, Missing, Samples, Strides},
+    samples::{Extents, Memory, Missing, Samples, Strides, TimeBlocks},
 };
 use ndarray::Array2;
 use num_complex::Complex;
 use oracle::Block;
+use ptx_sim::Class;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::support::{backend, oracle::correlate as oracle, tier};
@@ -828,39 +829,139 @@ fn cuda_takes_packed_words() {
     packed_words("cuda");
 }
 
-/// Counts of the simulator for 64 inputs of 3 bits (GMRT's), in words and as native samples made of `ci4`: instructions
-/// of warps, and bytes of device memory that hold samples.
+/// Counts of the simulator for 64 inputs of 3 bits (GMRT's), in words, as native samples made of `ci4`, and as `ci8` of the
+/// same values on tensor cores: instructions of warps for 960 time samples, and the bytes of device memory that kernels
+/// read for 960 more.
 #[test]
 fn words_of_3_bits_take_fewer_bytes_and_instructions() {
-    let (inputs, channels, times) = (64, 1, 960);
+    const TIMES: usize = 960;
+    let (inputs, channels) = (64, 1);
     let mut rng = StdRng::seed_from_u64(3);
-    let words: Vec<u32> = (0..inputs * times / 5).map(|_| rng.random()).collect();
-    let packed = Packed::new(&words, inputs, channels, times, 3).unwrap();
-    let samples = packed.unpack().unwrap();
-    let counts = [true, false].map(|in_words| {
-        let gpu = Arc::new(SimGpu::new());
-        let plan = Correlator::builder(inputs, channels).encoding(Encoding::Ci4);
-        let plan = plan.layout(Layout::Cnt).gpu(gpu.clone()).kernel(Kernel::PackedComplex3);
-        let mut plan = plan.build().unwrap();
-        match in_words {
-            true => plan.accumulate_packed(&packed).unwrap(),
-            false => plan.accumulate(&samples[..]).unwrap(),
-        }
-        plan.wait().unwrap();
-        let mut all = 0;
-        for entry in abi::ENTRIES {
-            if let Some(report) = gpu.report(entry) {
-                println!("{}: {} instructions of warps", entry.name, report.total().warps);
-                all += report.total().warps;
+    let [less, more] = [1, 2].map(|part| {
+        let times = part * TIMES;
+        let words: Vec<u32> = (0..inputs * times / 5).map(|_| rng.random()).collect();
+        let packed = Packed::new(&words, inputs, channels, times, 3).unwrap();
+        let samples = packed.unpack().unwrap();
+        let int8 = samples.iter().flat_map(|&byte| [byte as i8 >> 4, (byte << 4) as i8 >> 4]);
+        let int8: Vec<i8> = int8.collect();
+        let run = |encoding, kernel, work: &dyn Fn(&mut Correlator)| {
+            let gpu = Arc::new(SimGpu::new());
+            let plan = Correlator::builder(inputs, channels).encoding(encoding);
+            let plan = plan.layout(Layout::Cnt).gpu(gpu.clone()).kernel(kernel);
+            let mut plan = plan.build().unwrap();
+            work(&mut plan);
+            let dump = plan.dump().unwrap();
+            let reports = abi::ENTRIES.iter().filter_map(|entry| gpu.report(entry));
+            let counts = reports.map(|report| {
+                let read = [Class::GlobalLoad, Class::AsyncCopy].map(|of| report.class(of).bytes);
+                [report.total().warps, read.iter().sum()]
+            });
+            let sums = counts.fold([0, 0], |[a, b], [c, d]: [u64; 2]| [a + c, b + d]);
+            (sums, dump.visibilities)
+        };
+        let few = Kernel::PackedComplex3;
+        let (in_words, sums) =
+            run(Encoding::Ci4, few, &|plan| plan.accumulate_packed(&packed).unwrap());
+        let (in_ci4, same) =
+            run(Encoding::Ci4, few, &|plan| plan.accumulate(&samples[..]).unwrap());
+        assert_eq!(sums, same);
+        let (in_ci8, same) =
+            run(Encoding::Ci8, Kernel::Auto, &|plan| plan.accumulate(&int8[..]).unwrap());
+        assert_eq!(sums, same);
+        [in_words, in_ci4, in_ci8]
+    });
+    println!("words, ci4, ci8: instructions of warps, bytes read: {less:?}, {more:?}");
+    assert!(less[0][0] < less[1][0], "{less:?}");
+    let read = [0, 1, 2].map(|way| more[way][1] - less[way][1]);
+    // Each word is read for rows, for columns and for the sums of codes, and lies in memory once; of `ci8` each sample is
+    // read once.
+    let [words, ci8] = [4 * inputs * TIMES / 5, 2 * inputs * TIMES].map(|bytes| bytes as u64);
+    assert_eq!((read[0], read[2]), (3 * words, ci8));
+    assert!(2 * read[0] < read[1] && 5 * words == 2 * ci8, "{read:?}");
+}
+
+/// Samples in the order of the Tensor-Core Correlator, `[channel][time / B][input][time % B]` in blocks of 32 bytes, from
+/// host and device memory: in two calls, with gaps across blocks, and gates.
+fn time_blocks(name: &'static str) {
+    for encoding in Encoding::BYTE_ALIGNED {
+        let block_times = 32 / encoding.bytes();
+        for (inputs, channels) in [(3, 2), (70, 1), (129, 2)] {
+            let block = random((encoding, Layout::Cnt), inputs, channels, 5 * block_times);
+            let place = KernelOnDevices { name, devices: name, kernel: Kernel::Auto };
+            if !place.is_there(&block) {
+                return;
+            }
+            let lost = Missing::times(block_times - 1..2 * block_times + 2).of_inputs(1..2);
+            let gates: Vec<u8> = (0..block.times).map(|time| [0, 1, DROP][time % 3]).collect();
+            let mut plan = place.builder(&block).gates(2).build().unwrap();
+            let gpu = plan.gpu().cloned();
+            for on_device in [false, true] {
+                for (from, to) in [(0, 2), (2, 5)] {
+                    let bytes = in_time_blocks(&block, block_times, from..to);
+                    let (first, end) = (from * block_times, to * block_times);
+                    let missing = Missing {
+                        times: lost.times.start.saturating_sub(first)
+                            ..lost.times.end.saturating_sub(first),
+                        ..lost.clone()
+                    };
+                    let buffer = gpu.as_ref().filter(|_| on_device).map(|gpu| {
+                        let buffer = Buffer::new(gpu, bytes.len()).unwrap();
+                        buffer.upload(Stream::default(), &bytes).unwrap();
+                        buffer
+                    });
+                    let memory: Memory<'_> = match &buffer {
+                        Some(buffer) => buffer.slice::<u8>().into(),
+                        None => bytes.as_slice().into(),
+                    };
+                    let blocks = TimeBlocks::new(memory, inputs, channels, encoding).unwrap();
+                    plan.accumulate_blocks(&blocks, &[missing], Some(&gates[first..end])).unwrap();
+                    plan.wait().unwrap();
+                }
+                for (gate, dump) in plan.dump_gates().unwrap().iter().enumerate() {
+                    let times = (0..block.times).filter(|time| time % 3 == gate);
+                    let expected =
+                        oracle::correlate(inputs, channels, times, |channel, input, time| {
+                            let lost = lost.times.contains(&time) && lost.inputs.contains(&input);
+                            (!lost).then(|| block.sample(channel, input, time))
+                        });
+                    let what = format!(
+                        "{name}, {encoding}, N = {inputs}, on device: {on_device}, gate {gate}"
+                    );
+                    compare(&what, dump, &expected);
+                }
             }
         }
-        all
-    });
-    let bytes = [4 * words.len(), samples.len() + 2 * samples.len()];
-    println!(
-        "in words {} instructions, {} bytes; ci4 {}, {}",
-        counts[0], bytes[0], counts[1], bytes[1]
-    );
-    assert!(counts[0] < counts[1], "{counts:?}");
-    assert_eq!(words.len() * 4 * 10, 8 * samples.len());
+    }
+}
+
+/// Bytes of the blocks `blocks` of a block's samples, `[channel][block][input][time of the block]`.
+fn in_time_blocks(block: &Block, block_times: usize, blocks: Range<usize>) -> Vec<u8> {
+    let size = block.encoding.bytes();
+    let mut bytes = Vec::new();
+    for channel in 0..block.channels {
+        for number in blocks.clone() {
+            for input in 0..block.inputs {
+                for time in 0..block_times {
+                    let place = block.position(channel, input, number * block_times + time) * size;
+                    bytes.extend(&block.bytes[place..place + size]);
+                }
+            }
+        }
+    }
+    bytes
+}
+
+#[test]
+fn cpu_takes_blocks_of_times() {
+    time_blocks("cpu");
+}
+
+#[test]
+fn sim_takes_blocks_of_times() {
+    time_blocks("sim");
+}
+
+#[test]
+fn cuda_takes_blocks_of_times() {
+    time_blocks("cuda");
 }

@@ -120,7 +120,7 @@ fn parameter(name: &str, field: &Field, size: Size) -> Option<String> {
         "bits" => 8,
         "rounds" => 1,
         "words" if field.bytes == 8 && name.starts_with("limits") => inputs * channels * times,
-        "mode" | "flip" | "zero" | "reserved" | "opaque_zero" | "low_nibbles" => 0,
+        "mode" | "flip" | "zero" | "reserved" | "first_shift" | "opaque_zero" | "low_nibbles" => 0,
         _ if field.bytes == 8 => return Some(format!("buffer:{BUFFER},fill=1")),
         _ => return None,
     };

@@ -121,13 +121,16 @@ impl Tile {
     }
 }
 
-/// Use that a launch makes of the sums of the launch before, over other dishes, in
+/// Use that a launch makes of its own sums, and of those of the launch before, over other dishes, in
 /// [`Beamform::partial`].
 pub mod pass {
-    /// Adds them.
+    /// Adds those of the launch before.
     pub const ADD: u32 = 1;
-    /// Leaves its own sums there for the next launch instead of giving samples.
+    /// Leaves the sums there for the next launch instead of giving samples.
     pub const KEEP: u32 = 2;
+    /// Shifts the launch's own sums to 16 bits before they are added ([`Beam::of_parts`](super::Beam::of_parts)):
+    /// Smith, eq. 19. Kernels on `mma.sync` of `ci4` voltages.
+    pub const SHIFT: u32 = 4;
 }
 
 /// The low nibbles of a word. A parameter, so that it takes a register: masking and flipping signs are one
@@ -146,7 +149,7 @@ parameters! {
         /// Prepared weights `[stream][padded beams / 16][weight_chunks][`[`Operands::chunk_bytes`]`]`,
         /// from the first chunk of this launch on, in the order of [`crate::beamform::map`].
         pub weights: u64,
-        /// [`Beam`]s, `[stream][padded beams]`.
+        /// [`Beam`]s, `[stream][padded beams]`; with [`pass::SHIFT`] those of this launch's dishes.
         pub beams: u64,
         /// Samples `[beam][stream][sample_pitch bytes]`, aligned to 4 bytes or those of a sample.
         pub samples: u64,
@@ -177,13 +180,14 @@ parameters! {
         pub low_nibbles: u32,
         /// One of [`output`](super::channelise::output): no excess-8 nibbles.
         pub output: u32,
-        /// Zero.
-        pub reserved: u32,
+        /// Bits to shift the launch's own sums by, as they come, with [`pass::SHIFT`].
+        pub first_shift: u32,
     }
 }
 
 parameters! {
-    /// Step from the sums of a beam to samples: `(sum + bias) >> shift`.
+    /// Step from the sums of a beam to samples: `(sum + bias) >> shift`. With [`pass::SHIFT`] the biases are those of
+    /// the launch's own sums, before [`Beamform::first_shift`].
     pub struct Beam {
         /// Added to the real sum: half a step for rounding, and the sum's bias.
         pub real_bias: i32,
@@ -191,7 +195,7 @@ parameters! {
         pub imaginary_bias: i32,
         /// Bits to shift by, at most 31.
         pub shift: u32,
-        /// Whether sums of halves are rounded to the nearest.
+        /// Whether sums of halves, or of parts with [`pass::SHIFT`], are rounded to the nearest.
         pub nearest: u32,
     }
 }
@@ -219,6 +223,25 @@ impl Beam {
             real_bias: (more + bias[0]) << scale,
             imaginary_bias: (more + bias[1]) << scale,
             shift: shift + scale,
+            nearest: nearest as u32,
+        }
+    }
+
+    /// The beam of launches with [`pass::SHIFT`], whose own sums come `1 << scale` times as large and lack `bias`:
+    /// they are shifted by `first_shift` to the nearest, all launches' together by `rest` more, to the nearest if
+    /// samples are integers. [`Beamform::first_shift`] is `first_shift + scale`.
+    pub const fn of_parts(
+        bias: [i32; 2],
+        first_shift: u32,
+        rest: u32,
+        nearest: bool,
+        scale: u32,
+    ) -> Self {
+        let half = (1 << first_shift) >> 1;
+        Self {
+            real_bias: (half + bias[0]) << scale,
+            imaginary_bias: (half + bias[1]) << scale,
+            shift: rest,
             nearest: nearest as u32,
         }
     }

@@ -28,6 +28,9 @@ pub trait Sum {
 
     /// `sum`, with `bias` if it is an integer, as f32.
     fn number(sum: i32, bias: i32) -> f32;
+
+    /// An integer `sum` with `bias`, shifted down by `shift` to 16 bits and saturated there.
+    fn part(sum: i32, bias: i32, shift: u32) -> i32;
 }
 
 /// int32; the bias holds the rounding.
@@ -47,6 +50,11 @@ impl Sum for Int32 {
     #[inline(always)]
     fn number(sum: i32, bias: i32) -> f32 {
         from_i32(sum.wrapping_add(bias))
+    }
+
+    #[inline(always)]
+    fn part(sum: i32, bias: i32, shift: u32) -> i32 {
+        (sum.wrapping_add(bias) >> (shift & 31)).clamp(-0x8000, 0x7fff)
     }
 }
 
@@ -70,6 +78,12 @@ impl Sum for Float32 {
     fn number(sum: i32, _: i32) -> f32 {
         f32::from_bits(sum as u32)
     }
+
+    /// No launch of halves asks for it.
+    #[inline(always)]
+    fn part(sum: i32, _: i32, _: u32) -> i32 {
+        sum
+    }
 }
 
 /// `2^-shift`.
@@ -81,6 +95,28 @@ fn power_of_two(shift: u32) -> f32 {
 /// Four samples in the making: sums over all dishes of four consecutive times of one beam,
 /// `[time][part]`.
 pub type Quad = [[i32; 2]; 4];
+
+/// Shifts a launch's own sums to 16 bits (eq. 19). They come and go `1 << scale` times as large; `beam` is a
+/// [`Beam::of_parts`](crate::abi::beamform::Beam::of_parts).
+#[inline(always)]
+pub fn shift_parts<S: Sum>(quad: &mut Quad, scale: u32, beam: [u32; 4], first_shift: u32) {
+    let [real_bias, imaginary_bias, ..] = beam;
+    for time in 0..4 {
+        let [real, imaginary] = quad[time];
+        quad[time] = [
+            S::part(real, real_bias as i32, first_shift) << scale,
+            S::part(imaginary, imaginary_bias as i32, first_shift) << scale,
+        ];
+    }
+}
+
+/// Returns the step from the sum of all parts to samples (eq. 25), from a
+/// [`Beam::of_parts`](crate::abi::beamform::Beam::of_parts).
+#[inline(always)]
+pub fn of_all_parts([_, _, shift, nearest]: [u32; 4]) -> [u32; 4] {
+    let half = nearest << (shift & 31) >> 1;
+    [half, half, shift, nearest]
+}
 
 /// Brings sums from `1 << scale` times their size to their own, adds what earlier launches summed over
 /// other dishes, and stores the sums for later ones; `address` points to the lane's four sums.

@@ -27,8 +27,9 @@
 //! ```
 //!
 //! The constants of a beam are part of its bias. A sum of 512 dishes stays below 2^25, and further
-//! dishes are added in launches of their own, at their own scale: exact for every byte. (The note
-//! shifts partial sums to 16 bits, eq. 19, which is not.) With int4 weights (`Int4`) the nibbles of
+//! dishes are added in launches of their own, at their own scale: exact for every byte. With
+//! [`pass::SHIFT`] a launch takes the dishes of a partial sum of the note, shifts them to 16 bits (eq. 19), and the last
+//! one shifts the sum of all (eq. 25). With int4 weights (`Int4`) the nibbles of
 //! two words become one of real and one of imaginary parts ([`transpose::nibbles`]).
 //!
 //! With voltages of `ci8` (`Ci8`) and halves (`Cf16`), byte and 16-bit transposes take two words apart into one of
@@ -61,7 +62,7 @@ use crate::{
     beamform::{
         finish::{
             Float32, Int32, Quad, Sum, add_clipped, add_passes, consecutive, finish_times,
-            quantise, store,
+            of_all_parts, quantise, shift_parts, store,
         },
         map,
     },
@@ -561,14 +562,23 @@ impl<K: Beamformer> Lane<'_, K> {
             let units = p.times.div_ceil(UNIT_TIMES);
             let first = row * (units * UNIT_TIMES) as u64;
             let address = p.partial + 8 * (first + time as u64);
-            // SAFETY: these four sums, and samples, are this lane's alone, in memory that has all units' times.
+            // SAFETY: these four sums, and samples, are this lane's alone, in memory that has all units' times; each padded
+            // beam has its step.
             unsafe {
-                add_passes::<Summed<K>>(&mut sums[index], K::Precision::SCALE, address, p.pass);
+                let quad = &mut sums[index];
+                if p.pass & pass::SHIFT != 0 {
+                    let step = load_global_4(p.beams + 16 * row);
+                    shift_parts::<Summed<K>>(quad, K::Precision::SCALE, step, p.first_shift);
+                }
+                add_passes::<Summed<K>>(quad, K::Precision::SCALE, address, p.pass);
                 let beam = self.beam(index);
                 if p.pass & pass::KEEP == 0 && beam < p.beam_count {
-                    let how = load_global_4(p.beams + 16 * row);
+                    let mut how = load_global_4(p.beams + 16 * row);
+                    if p.pass & pass::SHIFT != 0 {
+                        how = of_all_parts(how);
+                    }
                     let row = beam as u64 * p.streams as u64 + place.stream as u64;
-                    clipped[index] += finish_times::<Summed<K>>(p, &sums[index], how, row, time);
+                    clipped[index] += finish_times::<Summed<K>>(p, quad, how, row, time);
                 }
             }
         }

@@ -16,7 +16,7 @@ use crate::{
         backend::Backend,
         beams::Beams,
         encode,
-        rounding::{Rounding, unpack},
+        rounding::{Rounding, part, unpack},
         shape::Shape,
     },
     error::{Error, Result},
@@ -103,7 +103,7 @@ pub(super) fn backend(
         name: format!("CPU ({threads} thread{plural})"),
         columns: Vec::new(),
         float_columns: Vec::new(),
-        shifts: vec![0; shape.shifts()],
+        shifts: vec![rounding.first_shift(); shape.shifts()],
     }))
 }
 
@@ -201,8 +201,13 @@ impl Cpu {
         }
         let Self { rounding, tile, .. } = *self;
         let output = self.shape.output;
-        self.groups_of(block, &self.columns, &voltages, tile, |sum, shift, to| {
-            encode::integers(sum, shift, rounding, output, to)
+        let first_shift = rounding.first_shift();
+        let of_parts = |columns: &[Column], rows: [&[Voltage]; TILE_TIMES]| match rounding {
+            Rounding::Partial(dishes) => partial_sums(tile, columns, rows, dishes, first_shift),
+            _ => tile(columns, rows),
+        };
+        self.groups_of(block, &self.columns, &voltages, of_parts, |sum, shift, to| {
+            encode::integers(sum, shift - first_shift, rounding, output, to)
         });
     }
 
@@ -347,6 +352,27 @@ impl Backend for Cpu {
     fn kernel(&self) -> Kernel {
         self.kernel
     }
+}
+
+/// Sums of partial sums over `dishes` dishes each, which are shifted and saturated to 16 bits before.
+fn partial_sums(
+    tile: Tile,
+    columns: &[Column],
+    rows: [&[Voltage]; TILE_TIMES],
+    dishes: usize,
+    shift: u32,
+) -> [Sums; TILE_TIMES] {
+    let mut all = [Sums::default(); TILE_TIMES];
+    for (group, columns) in columns.chunks(dishes).enumerate() {
+        let sums = tile(columns, rows.map(|row| &row[group * dishes..][..columns.len()]));
+        for (all, sums) in all.iter_mut().zip(sums) {
+            for lane in 0..LANES {
+                all.real[lane] += part(sums.real[lane], shift);
+                all.imaginary[lane] += part(sums.imaginary[lane], shift);
+            }
+        }
+    }
+    all
 }
 
 /// [`Tile`] in plain Rust.

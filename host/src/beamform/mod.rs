@@ -12,7 +12,8 @@
 //! every run; integers are made of them by the same rounding, 0 from NaN.
 //!
 //! Source: Smith, "CHORD 8-bit baseband beamformer" (2022), eq. 1. The note shifts twice, before and
-//! after its reduction over dishes (eqs. 19 and 25), and so loses bits; here the sum is shifted once.
+//! after its reduction over dishes (eqs. 19 and 25), and so loses bits; here the sum is shifted once, or with
+//! [`Rounding::Partial`] twice, for the same bits.
 
 pub(crate) mod backend;
 pub(crate) mod beams;

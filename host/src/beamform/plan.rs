@@ -93,7 +93,8 @@ impl Builder {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a shape that cannot be beamformed, weights or beams of another encoding, an
-    /// incoherent beam of `cf16`, or a kernel that does not run on the device; [`Error::Device`] when
+    /// incoherent beam of `cf16`, partial sums of other voltages than `ci4` or of a number of dishes that
+    /// [`Rounding::Partial`] does not name, or a kernel that does not run on the device; [`Error::Device`] when
     /// the device is not there; [`Error::OutOfMemory`].
     pub fn build(self) -> Result<Beamformer> {
         let Self { mut shape, output, weights, rounding, incoherent, place } = self;
@@ -119,6 +120,12 @@ impl Builder {
             return Err(Error::invalid(
                 "the incoherent beam of cf16 voltages: expected ci4 or ci8 voltages, of which it is exact",
             ));
+        }
+        if matches!(rounding.check()?, Rounding::Partial(_)) && shape.encoding != Encoding::Ci4 {
+            return Err(Error::invalid(format!(
+                "rounding {rounding} with voltages of {}: expected ci4, whose partial sums fit in 16 bits",
+                shape.encoding
+            )));
         }
         let gpus = place.open()?;
         Ok(Beamformer {
@@ -259,11 +266,11 @@ impl Beamformer {
         Ok(())
     }
 
-    /// Replaces the shifts `s`, `[F][P][B]`. Before the first call they are all 0.
+    /// Replaces the shifts `s`, `[F][P][B]`. Before the first call they are all 0, or the least.
     ///
     /// # Errors
     /// [`Error::Invalid`] when there are more or fewer shifts than the shape has, or one is above
-    /// 31; the device's own errors.
+    /// 31 or below [`Rounding::first_shift`]; the device's own errors.
     pub fn set_shifts(&mut self, shifts: &[u32]) -> Result<()> {
         let expected = self.shape.shifts();
         if shifts.len() != expected {
@@ -274,9 +281,11 @@ impl Beamformer {
                 shifts.len()
             )));
         }
-        if let Some((index, shift)) = shifts.iter().enumerate().find(|(_, s)| **s > MAX_SHIFT) {
+        let least = self.rounding.first_shift();
+        let legal = least..=MAX_SHIFT;
+        if let Some((index, shift)) = shifts.iter().enumerate().find(|(_, s)| !legal.contains(s)) {
             return Err(Error::invalid(format!(
-                "shift {shift} at index {index}: expected 0 to {MAX_SHIFT}"
+                "shift {shift} at index {index}: expected {least} to {MAX_SHIFT}"
             )));
         }
         self.backend.set_shifts(shifts)

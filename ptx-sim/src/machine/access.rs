@@ -141,6 +141,7 @@ impl Team<'_> {
     pub fn count_global(&mut self, at: &Addresses, mask: Mask, bytes: u32) {
         let transfers = measure::sectors(at, mask, bytes);
         let counts = self.tally.here();
+        counts.bytes += u64::from(mask.count_ones()) * u64::from(bytes);
         counts.sectors += transfers.done;
         counts.ideal_sectors += transfers.ideal;
     }

@@ -355,6 +355,7 @@ impl Team<'_> {
 
     fn count_bulk(&mut self, bytes: u64) {
         let counts = self.tally.here();
+        counts.bytes += bytes;
         counts.sectors += bytes.div_ceil(32);
         counts.ideal_sectors += bytes.div_ceil(32);
     }

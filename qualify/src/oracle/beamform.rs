@@ -1,6 +1,8 @@
 //! Plain loops that say what the right beams are, straight from the definition. They share no code
 //! with what they judge.
 
+use std::ops::Range;
+
 /// Rounding of a shifted sum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rounding {
@@ -8,6 +10,35 @@ pub enum Rounding {
     Nearest,
     /// Down.
     Floor,
+    /// Of partial sums over so many dishes: to 16 bits, and again of their sum, both to the nearest.
+    Partial(usize),
+}
+
+impl Rounding {
+    /// Dishes of a partial sum, of all `dishes`.
+    fn group(self, dishes: usize) -> usize {
+        if let Self::Partial(group) = self { group } else { dishes }
+    }
+
+    /// Bits that a partial sum is shifted by: as many as it takes to halve its dishes to 16.
+    fn first_shift(self) -> u32 {
+        let Self::Partial(mut dishes) = self else { return 0 };
+        let mut shift = 0;
+        while dishes > 16 {
+            dishes /= 2;
+            shift += 1;
+        }
+        shift
+    }
+
+    /// A partial sum, as it is added to the others.
+    fn part(self, sum: i64) -> i64 {
+        if let Self::Partial(_) = self {
+            shifted(sum, self.first_shift(), self).clamp(-32768, 32767)
+        } else {
+            sum
+        }
+    }
 }
 
 /// Everything that a beamformer is given.
@@ -55,7 +86,7 @@ fn shifted(sum: i64, shift: u32, rounding: Rounding) -> i64 {
     let step = 2i64.pow(shift);
     match rounding {
         // floor(x / step + 1/2) = floor((2 x + step) / (2 step))
-        Rounding::Nearest => (2 * sum + step).div_euclid(2 * step),
+        Rounding::Nearest | Rounding::Partial(_) => (2 * sum + step).div_euclid(2 * step),
         Rounding::Floor => sum.div_euclid(step),
     }
 }
@@ -88,13 +119,19 @@ pub fn beamform(case: &Case, rounding: Rounding) -> Answer {
                 for b in 0..beams {
                     let beam = (f * polarisations + p) * beams + b;
                     let (mut re, mut im) = (0, 0);
-                    for (d, &(er, ei)) in row.iter().enumerate() {
-                        let (ar, ai) = case.weights[beam * dishes + d];
-                        let (ar, ai) = (i64::from(ar), i64::from(ai));
-                        re += ar * er - ai * ei;
-                        im += ar * ei + ai * er;
+                    let group = rounding.group(dishes);
+                    for first in (0..dishes).step_by(group) {
+                        let (mut part_re, mut part_im) = (0, 0);
+                        for (d, &(er, ei)) in row.iter().enumerate().skip(first).take(group) {
+                            let (ar, ai) = case.weights[beam * dishes + d];
+                            let (ar, ai) = (i64::from(ar), i64::from(ai));
+                            part_re += ar * er - ai * ei;
+                            part_im += ar * ei + ai * er;
+                        }
+                        re += rounding.part(part_re);
+                        im += rounding.part(part_im);
                     }
-                    let shift = case.shifts[beam];
+                    let shift = case.shifts[beam] - rounding.first_shift();
                     let (re, re_clipped) = clamped(shifted(re, shift, rounding));
                     let (im, im_clipped) = clamped(shifted(im, shift, rounding));
                     let byte = (re + 16) % 16 * 16 + (im + 16) % 16;
@@ -152,10 +189,22 @@ pub struct Wide {
 impl Wide {
     /// The sum of a sample and the sums of the magnitudes of its products; exact for integers.
     pub fn sum(&self, b: usize, f: usize, p: usize, t: usize) -> ([f64; 2], [f64; 2]) {
+        self.sum_of(b, f, p, t, 0..self.dishes)
+    }
+
+    /// The same over some dishes.
+    fn sum_of(
+        &self,
+        b: usize,
+        f: usize,
+        p: usize,
+        t: usize,
+        dishes: Range<usize>,
+    ) -> ([f64; 2], [f64; 2]) {
         let voltages = ((t * self.channels + f) * self.polarisations + p) * self.dishes;
         let weights = ((f * self.polarisations + p) * self.beams + b) * self.dishes;
         let (mut sum, mut size) = ([0.0; 2], [0.0; 2]);
-        for d in 0..self.dishes {
+        for d in dishes {
             let ((er, ei), (ar, ai)) = (self.voltages[voltages + d], self.weights[weights + d]);
             sum[0] += ar * er - ai * ei;
             sum[1] += ar * ei + ai * er;
@@ -179,8 +228,17 @@ impl Wide {
             for f in 0..channels {
                 for p in 0..polarisations {
                     for t in 0..times {
-                        let (sum, _) = self.sum(b, f, p, t);
-                        let (sample, beyond) = sample(sum, self.shift(b, f, p), rounding, output);
+                        let mut sum = [0.0; 2];
+                        let group = rounding.group(self.dishes);
+                        for first in (0..self.dishes).step_by(group) {
+                            let dishes = first..self.dishes.min(first + group);
+                            let (of_group, _) = self.sum_of(b, f, p, t, dishes);
+                            for (sum, part) in sum.iter_mut().zip(of_group) {
+                                *sum += rounding.part(part as i64) as f64;
+                            }
+                        }
+                        let shift = self.shift(b, f, p) - rounding.first_shift();
+                        let (sample, beyond) = sample(sum, shift, rounding, output);
                         bytes.extend(sample);
                         clipped[(f * polarisations + p) * beams + b] += u64::from(beyond);
                     }
@@ -202,7 +260,7 @@ fn sample(sum: [f64; 2], shift: u32, rounding: Rounding, output: Output) -> (Vec
     };
     let values = sum.map(|part| match (output, rounding) {
         (Output::Cf16 | Output::Cf32, _) => nearest_even(part, 24, -149) / step,
-        (_, Rounding::Nearest) => (part / step + 0.5).floor(),
+        (_, Rounding::Nearest | Rounding::Partial(_)) => (part / step + 0.5).floor(),
         (_, Rounding::Floor) => (part / step).floor(),
     });
     let beyond = values.iter().any(|value| value.abs() > most);

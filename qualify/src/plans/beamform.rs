@@ -37,11 +37,12 @@ impl Plan {
         let (channels, polarisations) = (size(random, 3), random.random_range(1..3));
         let of_time = dishes * channels * polarisations;
         let times = size(random, (scale.samples / of_time / 8).max(1));
-        let rounding = one(random, &Rounding::ALL);
+        let partial = Rounding::Partial(one(random, &[16, 32, 64, 128, 256, 512]));
+        let rounding = one(random, &[Rounding::Nearest, Rounding::Floor, partial]);
         let encoding = one(random, &[Encoding::Ci8, Encoding::Ci4]);
         let weights = bytes(random, encoding.bytes() * channels * polarisations * beams * dishes);
         let count = channels * polarisations * beams;
-        let shifts = (0..count).map(|_| random.random_range(0..20)).collect();
+        let shifts = (0..count).map(|_| random.random_range(rounding.first_shift()..20)).collect();
         let pieces = cuts(random, times)
             .windows(2)
             .map(|cut| bytes(random, (cut[1] - cut[0]) * of_time))
@@ -83,6 +84,7 @@ impl Plan {
         let rounding = match self.rounding {
             Rounding::Nearest => oracle::Rounding::Nearest,
             Rounding::Floor => oracle::Rounding::Floor,
+            Rounding::Partial(dishes) => oracle::Rounding::Partial(dishes),
         };
         for (call, (found, voltages)) in found.iter().zip(&self.pieces).enumerate() {
             let case = oracle::Case {

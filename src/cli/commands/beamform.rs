@@ -145,7 +145,9 @@ pub struct BeamOptions {
     /// [B][F][P][T][2]: x 2^-s
     #[arg(long, value_name = "ENCODING", default_value_t = Encoding::Ci4.into())]
     pub output_encoding: SpectrumEncoding,
-    /// Rounding of integer beams: nearest, (x + 2^(s-1)) >> s; or floor, x >> s
+    /// Rounding of integer beams: nearest, (x + 2^(s-1)) >> s; floor, x >> s; or partial-N, CHORD's with 128, of ci4
+    /// voltages: sums of N dishes (a power of two from 16 to 512) are rounded by log2(N) - 4 bits to 16 bits, and their
+    /// sum by the other bits of s, both to the nearest
     #[arg(long, default_value_t, hide_short_help = true)]
     pub rounding: Rounding,
     /// NumPy file to write the incoherent beam to, int64 [F][P][T]: the sum over d of |E|^2; not for cf16

@@ -14,9 +14,7 @@ use std::sync::Arc;
 
 use corrust_gpu::abi::{
     self,
-    beamform::{
-        Beam, Beamform, CHUNK_VOLTAGES, INCOHERENT_TIMES, Incoherent, LOW_NIBBLES, UNIT_TIMES, pass,
-    },
+    beamform::{Beam, Beamform, INCOHERENT_TIMES, Incoherent, LOW_NIBBLES, UNIT_TIMES, pass},
     channelise::output,
     reorder::PadRows,
 };
@@ -56,6 +54,11 @@ const SETS: usize = 3;
 /// Bytes that rows of voltages are aligned to.
 const ROW_ALIGNMENT: usize = 16;
 
+/// Steps from sums to samples that a beam has: one, or one for each partial sum.
+fn steps(rounding: Rounding, layout: &Tiling) -> usize {
+    if matches!(rounding, Rounding::Partial(_)) { layout.passes } else { 1 }
+}
+
 /// Rows of bytes in device memory.
 #[derive(Clone, Copy)]
 struct Rows {
@@ -76,7 +79,7 @@ pub(in crate::beamform) struct GpuBackend {
     outputs: Vec<Output>,
     /// Scratch of beams that stay in device memory.
     scratch: Scratch,
-    /// `[F P][B]`: sums of the real and of the imaginary parts of the weights.
+    /// `[F P][B][steps]`: sums of the real and of the imaginary parts of the weights of a [step](steps)'s dishes.
     weight_sums: Vec<[i32; 2]>,
     /// `[F P][B]`.
     shifts: Vec<u32>,
@@ -91,11 +94,12 @@ impl GpuBackend {
         rounding: Rounding,
         (kernel, tuning): (Kernel, &Tuning),
     ) -> Result<Self> {
-        let geometry = choose(gpu.facts(), tuning, shape, weights, kernel)?;
+        let geometry = choose(gpu.facts(), tuning, shape, weights, rounding, kernel)?;
         let layout = Tiling::new(shape, geometry);
+        let steps = steps(rounding, &layout);
         let backend = Self {
             weights: Buffer::new(&gpu, layout.weight_bytes())?,
-            beams: Buffer::new(&gpu, size_of::<Beam>() * layout.rows())?,
+            beams: Buffer::new(&gpu, size_of::<Beam>() * steps * layout.rows())?,
             clipped: Buffer::new(&gpu, 8 * shape.shifts())?,
             name: gpu.facts().name.clone(),
             feeder: Feeder::new(&gpu, SETS),
@@ -105,8 +109,8 @@ impl GpuBackend {
             shape: *shape,
             rounding,
             geometry,
-            weight_sums: vec![[0; 2]; shape.shifts()],
-            shifts: vec![0; shape.shifts()],
+            weight_sums: vec![[0; 2]; shape.shifts() * steps],
+            shifts: vec![rounding.first_shift(); shape.shifts()],
         };
         backend.upload_beams()?;
         Ok(backend)
@@ -120,18 +124,25 @@ impl GpuBackend {
     fn upload_beams(&self) -> Result<()> {
         let layout = self.layout();
         let padded = layout.padded_beams();
-        let nearest = self.rounding == Rounding::Nearest;
+        let nearest = self.rounding != Rounding::Floor;
         let general = layout.passes > 1 || self.geometry.general(&self.shape);
         // Integers that become floats are not rounded before.
         let float = !output::is_integer(self.shape.output.output());
         let rounded = nearest && (!float || self.shape.encoding == Encoding::Cf16);
-        let entry_of =
-            |bias, shift| Beam::new(bias, shift, rounded, self.geometry.scale(), general);
-        let mut table = vec![entry_of([0; 2], 0); layout.rows()];
-        for (stream, row) in table.chunks_exact_mut(padded).enumerate() {
-            for (beam, entry) in row[..self.shape.beams].iter_mut().enumerate() {
+        let (first_shift, scale) = (self.rounding.first_shift(), self.geometry.scale());
+        let entry_of = |bias, shift| match self.rounding {
+            Rounding::Partial(_) => {
+                Beam::of_parts(bias, first_shift, shift - first_shift, rounded, scale)
+            }
+            _ => Beam::new(bias, shift, rounded, scale, general),
+        };
+        let steps = steps(self.rounding, &layout);
+        let mut table = vec![entry_of([0; 2], first_shift); steps * layout.rows()];
+        for (row, entries) in table.chunks_exact_mut(padded).enumerate() {
+            let (step, stream) = (row / layout.streams, row % layout.streams);
+            for (beam, entry) in entries[..self.shape.beams].iter_mut().enumerate() {
                 let index = stream * self.shape.beams + beam;
-                let bias = self.geometry.bias(self.weight_sums[index]);
+                let bias = self.geometry.bias(self.weight_sums[index * steps + step]);
                 *entry = entry_of(bias, self.shifts[index]);
             }
         }
@@ -204,20 +215,25 @@ impl GpuBackend {
                 .reserve(layout.rows() * units * UNIT_TIMES as usize * layout.partial())?;
         }
         let tile_bytes = self.geometry.row_bytes;
+        let steps = steps(self.rounding, &layout);
         for index in 0..layout.passes {
             let first = index * tile_bytes;
             let mut pass = 0;
+            if matches!(self.rounding, Rounding::Partial(_)) {
+                pass |= pass::SHIFT;
+            }
             if index > 0 {
                 pass |= pass::ADD;
             }
             if index + 1 < layout.passes {
                 pass |= pass::KEEP;
             }
-            let chunks = first / CHUNK_VOLTAGES as usize;
+            let chunks = index * self.geometry.chunks;
+            let step = index.min(steps - 1) * layout.rows() * size_of::<Beam>();
             let parameters = Beamform {
                 voltages: rows.address + first as u64,
                 weights: self.weights.address() + (chunks * self.geometry.chunk_bytes()) as u64,
-                beams: self.beams.address(),
+                beams: self.beams.address() + step as u64,
                 samples: samples.address,
                 clipped,
                 partial: scratch.partial.address(),
@@ -232,7 +248,7 @@ impl GpuBackend {
                 pass,
                 low_nibbles: LOW_NIBBLES,
                 output: self.shape.output.output(),
-                reserved: 0,
+                first_shift: self.rounding.first_shift() + self.geometry.scale(),
             };
             let blocks = self.blocks(layout.groups, units * streams);
             // SAFETY: the caller's promise; the rest is the plan's own.
@@ -369,8 +385,10 @@ impl Backend for GpuBackend {
             let sum = |row: &[[i8; 2]], part: usize| {
                 row.iter().map(|weight| i32::from(weight[part])).sum()
             };
+            let group = self.rounding.group(self.shape.dishes);
             let rows = weights.par_chunks_exact(self.shape.dishes);
-            self.weight_sums = rows.map(|row| [0, 1].map(|part| sum(row, part))).collect();
+            let groups = rows.flat_map_iter(|row| row.chunks(group));
+            self.weight_sums = groups.map(|row| [0, 1].map(|part| sum(row, part))).collect();
         }
         self.settle()?;
         self.weights.upload(Stream::default(), &prepared)?;
@@ -514,9 +532,10 @@ mod tests {
         assert_eq!(128 * loads, TIMES * (beam_warps * dishes + exchanged));
         let stores = report.class(Class::SharedStore).wavefronts;
         assert_eq!(128 * stores, TIMES * exchanged);
-        // Eq. 34: every sample leaves in a 16-byte store.
+        // Eq. 34: voltages come once, and every sample leaves once, in a 16-byte store.
+        assert_eq!(report.class(Class::AsyncCopy).bytes, TIMES * dishes);
         let stores = report.class(Class::GlobalStore);
-        assert_eq!(16 * stores.lanes, TIMES * beams);
+        assert_eq!((stores.bytes, 16 * stores.lanes), (TIMES * beams, TIMES * beams));
         assert_eq!(stores.sectors, stores.ideal_sectors);
         // Eq. 37: no shuffles but two a warp and block, for the clipped samples.
         let warps = u64::from(tile.warps());

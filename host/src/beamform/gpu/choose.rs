@@ -4,15 +4,15 @@ use corrust_gpu::{
     abi::{
         Kernel as Entry, Target,
         beamform::{
-            BEAMFORMERS, Beamform, MMA_SHUFFLE_96X512, Operands, TILE_SHUFFLE_96X512, Tile,
-            WARPGROUP_BEAMFORMERS, WarpgroupTile,
+            BEAMFORMERS, Beamform, CHUNK_VOLTAGES, MMA_SHUFFLE_96X512, Operands,
+            TILE_SHUFFLE_96X512, Tile, WARPGROUP_BEAMFORMERS, WarpgroupTile,
         },
     },
     beamform::map,
 };
 
 use crate::{
-    beamform::shape::Shape,
+    beamform::{rounding::Rounding, shape::Shape},
     device::gpu::Facts,
     error::{Error, Result},
     kernels::beamform::Kernel,
@@ -26,8 +26,10 @@ pub(super) struct Geometry {
     pub(super) name: Kernel,
     pub(super) kernel: Entry<Beamform>,
     pub(super) beams: usize,
-    /// Bytes of a row of voltages.
+    /// Most bytes of a row of voltages of a launch: those of the tile, or of a partial sum.
     pub(super) row_bytes: usize,
+    /// Chunks of weights of a launch: those of the tile.
+    pub(super) chunks: usize,
     /// The tile of warps; none for warpgroups.
     pub(super) tile: Option<Tile>,
 }
@@ -39,6 +41,7 @@ impl Geometry {
             kernel,
             beams: tile.beams as usize,
             row_bytes: tile.dishes as usize,
+            chunks: (tile.dishes / CHUNK_VOLTAGES) as usize,
             tile: None,
         }
     }
@@ -53,6 +56,7 @@ impl Geometry {
             kernel,
             beams: tile.beams() as usize,
             row_bytes: tile.row_bytes() as usize,
+            chunks: (tile.row_bytes() / CHUNK_VOLTAGES) as usize,
             tile: Some(tile),
         }
     }
@@ -132,18 +136,29 @@ impl Geometry {
     }
 }
 
-/// The kernel that `kernel` names for a shape and weights of an encoding, or the quickest: of the tiles
-/// that may be chosen, the one with the least [cost](Geometry::cost) by a table.
+/// The kernel that `kernel` names for a shape, weights of an encoding and a rounding, or the quickest: of the tiles
+/// that may be chosen, the one with the least [cost](Geometry::cost) by a table. A partial sum is a launch of its own.
 pub(super) fn choose(
     facts: &Facts,
     tuning: &Tuning,
     shape: &Shape,
     weights: Encoding,
+    rounding: Rounding,
     kernel: Kernel,
 ) -> Result<Geometry> {
+    let is_partial = matches!(rounding, Rounding::Partial(_));
+    if is_partial && matches!(kernel, Kernel::Wgmma | Kernel::MmaShuffle) {
+        return Err(Error::invalid(format!(
+            "kernel {kernel} with rounding {rounding}: expected kernel auto, mma or mma-s4"
+        )));
+    }
     let tiles = |operands: Operands| {
         let tiles = BEAMFORMERS.iter().filter(move |(_, tile)| tile.operands == operands);
-        tiles.map(|&row| Geometry::of_tile(row))
+        let tiles = tiles.map(|&row| Geometry::of_tile(row));
+        tiles.filter_map(move |of| {
+            let row_bytes = rounding.group(of.row_bytes);
+            (row_bytes <= of.row_bytes).then_some(Geometry { row_bytes, ..of })
+        })
     };
     let of_voltages = match shape.encoding {
         Encoding::Ci8 => Operands::Ci8,
@@ -186,7 +201,7 @@ pub(super) fn choose(
         ))),
         Kernel::Auto => {
             let others = tiles(Operands::Int4).filter(|_| int4);
-            let others = others.chain(warpgroups().filter(|_| hopper && four_bits));
+            let others = others.chain(warpgroups().filter(|_| hopper && four_bits && !is_partial));
             Ok(best(&mut tiles(of_voltages).chain(others)))
         }
         other => Err(Error::invalid(format!(
@@ -234,7 +249,8 @@ mod tests {
             let shape = shape(dishes, beams, 16, 2);
             let facts = facts(capability);
             let tuning = Tuning::nearest(&facts);
-            choose(&facts, tuning, &shape, weights, Kernel::Auto).unwrap().kernel.entry.name
+            let chosen = choose(&facts, tuning, &shape, weights, Rounding::Nearest, Kernel::Auto);
+            chosen.unwrap().kernel.entry.name
         };
         for (dishes, beams, expected) in CHOICES {
             assert_eq!(chosen(dishes, beams, Encoding::Ci8, (9, 0)), expected);
@@ -256,8 +272,14 @@ mod tests {
         let facts = SimGpu::new().facts().clone();
         let shape = shape(64, 64, 1, 1);
         for kernel in [Kernel::Mma, Kernel::MmaS4, Kernel::Wgmma] {
-            let geometry = choose(&facts, Tuning::nearest(&facts), &shape, Encoding::Ci4, kernel);
-            assert_eq!(geometry.unwrap().name, kernel);
+            let tuning = Tuning::nearest(&facts);
+            let chosen = |rounding| choose(&facts, tuning, &shape, Encoding::Ci4, rounding, kernel);
+            assert_eq!(chosen(Rounding::Nearest).unwrap().name, kernel);
+            // A launch has the dishes of a partial sum.
+            match chosen(Rounding::Partial(32)) {
+                Ok(geometry) => assert_eq!((geometry.name, geometry.row_bytes), (kernel, 32)),
+                Err(_) => assert_eq!(kernel, Kernel::Wgmma),
+            }
         }
     }
 }

@@ -29,7 +29,7 @@ impl Tiling {
             streams: shape.streams(),
             groups: shape.beams.div_ceil(geometry.beams),
             passes,
-            weight_chunks: passes * geometry.row_bytes / CHUNK_VOLTAGES as usize,
+            weight_chunks: passes * geometry.chunks,
         }
     }
 
@@ -55,6 +55,7 @@ impl Tiling {
     pub(super) fn prepare(&self, shape: &Shape, weights: &[u8]) -> Vec<u8> {
         let (weight, component) = (weight_bytes(shape.encoding), weight_bytes(shape.encoding) / 2);
         let chunk_dishes = CHUNK_VOLTAGES as usize / shape.encoding.bytes();
+        let pass_dishes = self.geometry.row_bytes / shape.encoding.bytes();
         let orders: Vec<Vec<(map::Weight, u32)>> =
             (0..self.weight_chunks).map(|chunk| self.geometry.order(chunk)).collect();
         let tiles = self.padded_beams() / ROW_BEAMS as usize;
@@ -64,10 +65,14 @@ impl Tiling {
                 let (tile, chunk) = (index / self.weight_chunks, index % self.weight_chunks);
                 let (stream, tile) = (tile / tiles, tile % tiles);
                 let first_beam = tile * ROW_BEAMS as usize;
+                let (pass, within) =
+                    (chunk / self.geometry.chunks, chunk % self.geometry.chunks * chunk_dishes);
                 let value = |&(place, byte): &(map::Weight, u32)| {
                     let beam = first_beam + place.beam as usize;
-                    let dish = chunk * chunk_dishes + place.dish as usize;
-                    if beam < shape.beams && dish < shape.dishes {
+                    // Dish of its launch, and of all.
+                    let place_of_launch = within + place.dish as usize;
+                    let dish = pass * pass_dishes + place_of_launch;
+                    if beam < shape.beams && place_of_launch < pass_dishes && dish < shape.dishes {
                         let index = (stream * shape.beams + beam) * shape.dishes + dish;
                         weights[index * weight + place.part as usize * component + byte as usize]
                     } else {

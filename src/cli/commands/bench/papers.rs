@@ -2,7 +2,7 @@
 //!
 //! A paper is a table: cases in the words of the command line, and for each panel its axes, its rows and their values.
 
-use std::{path::Path, str::FromStr};
+use std::{collections::BTreeSet, path::Path, str::FromStr};
 
 use clap::Parser;
 use corrust::{
@@ -67,7 +67,7 @@ struct Paper {
 /// A figure.
 enum Panel {
     Lines(Lines),
-    /// Highest rate of each GPU, measured or predicted.
+    /// Highest rate of each GPU at the same number of inputs, measured or predicted.
     Generations(&'static str),
     /// Efficiency of few bits.
     Bits(&'static str),
@@ -396,7 +396,7 @@ const ROMEIN: Paper = Paper {
             levels: &[],
             empty: NO_POWER,
         }),
-        Panel::Generations("(fig. 5)  Best of each GPU"),
+        Panel::Generations("(fig. 5)  Generations"),
     ],
 };
 
@@ -572,7 +572,7 @@ pub fn draw(path: &Path, record: &Record, name: Name, sample_time: Seconds) -> R
     // Predictions and counts first: they may fail.
     let generations = match paper.panels.iter().any(|p| matches!(p, Panel::Generations(_))) {
         true => generations(record)?,
-        false => Vec::new(),
+        false => (0, Vec::new()),
     };
     let costs = match paper.panels.iter().any(|p| matches!(p, Panel::Costs(_))) {
         true => Some(WorkPerTime::counted(DISHES, BEAMS)?),
@@ -592,7 +592,7 @@ pub fn draw(path: &Path, record: &Record, name: Name, sample_time: Seconds) -> R
         }
         let predicted = record.rows.iter().any(|row| row.seconds.is_predicted());
         let note = match predicted {
-            true => "; all predicted: hollow, bars are the range of a prediction",
+            true => "; triangles are predictions, bars their range",
             false => "",
         };
         footnote(&foot, &format!("{}{note}", table::describe(&record.machine)))
@@ -607,11 +607,11 @@ impl Lines {
             let Some(x) = (self.place)(row) else { continue };
             for (suffix, value) in self.values {
                 let Some(y) = value(row, facts) else { continue };
-                let predicted = row.seconds.is_predicted();
-                let hollow = predicted || *suffix != self.values[0].0;
+                let hollow = *suffix != self.values[0].0;
                 let name = format!("{}{suffix}", (self.name)(row));
                 let series = join(&mut all, name, (x, y), hollow);
-                if predicted {
+                series.predicted = row.seconds.is_predicted();
+                if series.predicted {
                     // Rates go with the inverse of times, shares of real time with them: the range is as far to
                     // either side, as a ratio.
                     let ratio = row.seconds.most / row.seconds.median;
@@ -627,22 +627,20 @@ impl Lines {
             series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
             series.points.dedup_by_key(|point| point.0);
         }
-        for (peer, hollow) in self.peers.iter().zip([false, true].into_iter().cycle()) {
+        for peer in self.peers {
             let Some(peers) = Peers::of(&record.machine.device) else { break };
             let measured = peers.results(peer.peer, peer.case);
             let points = measured.map(|one| (one.size(peer.size) as f64, one.rate * peer.factor));
             let mut points: Vec<(f64, f64)> = points.collect();
             points.dedup_by_key(|point| point.0);
             let colour = COLOURS[(all.len()) % COLOURS.len()];
-            all.push(Series::line(peer.name.to_owned(), colour, hollow, points));
+            all.push(Series::line(peer.name.to_owned(), colour, false, points));
         }
         let xs = all.iter().flat_map(|series| &series.points).map(|point| point.0);
         let (first, last) = xs.fold((f64::INFINITY, 0.0_f64), |(a, b), x| (a.min(x), b.max(x)));
         for &(name, level) in self.levels {
-            all.push(Series {
-                hollow: true,
-                ..Series::line(name.to_owned(), GREY, true, vec![(first, level), (last, level)])
-            });
+            let ends = vec![(first, level), (last, level)];
+            all.push(Series::line(name.to_owned(), GREY, true, ends));
         }
         for &(name, x, y) in self.marks {
             let colour = COLOURS[all.len() % COLOURS.len()];
@@ -659,7 +657,7 @@ const ENCODINGS: [Encoding; 3] = [Encoding::Ci4, Encoding::Ci8, Encoding::Cf16];
 /// GPUs that are predicted where there is no record of them, in the order of their years.
 const CHIPS: [&str; 5] = ["a100", "a40", "l40s", "h100", "h200"];
 
-/// Best rates of a GPU, in useful TOPS.
+/// Best rates of a GPU at a number of inputs, in useful TOPS.
 struct Best {
     device: String,
     predicted: bool,
@@ -668,12 +666,13 @@ struct Best {
 }
 
 impl Best {
-    fn of(record: &Record) -> Self {
+    fn of(record: &Record, inputs: u64) -> Self {
         let rate = |encoding: &Encoding| {
             let name = encoding.to_string();
             let rows = record
-                .of("correlate")
-                .filter(|row| row.what == "kernel" && row.encoding == name && row.build.is_none());
+                .rows
+                .iter()
+                .filter(|row| timed(row) && row.encoding == name && row.size("N") == Some(inputs));
             let best = rows.max_by(|a, b| a.useful_tops.total_cmp(&b.useful_tops))?;
             let of = |seconds: f64| best.useful_operations / seconds * 1e-12;
             Some((*encoding, best.useful_tops, (of(best.seconds.most), of(best.seconds.least))))
@@ -685,12 +684,12 @@ impl Best {
         }
     }
 
-    /// Predicted rates of a chip of 2048 inputs.
-    fn predicted(chip: &str) -> Result<Self> {
+    /// Predicted rates of a chip.
+    fn predicted(chip: &str, inputs: u64) -> Result<Self> {
         let place = BenchDevice::of_model(Model::open(chip)?);
         let options = bench::correlate::Options {
             encodings: ENCODINGS.to_vec(),
-            inputs: vec![2048],
+            inputs: vec![inputs as usize],
             kernels: vec![correlate::Kernel::Auto],
             alone: true,
             ..Default::default()
@@ -702,40 +701,57 @@ impl Best {
         for case in bench::correlate::cases(&options, &place) {
             rows.extend(measure(case.as_ref(), std::slice::from_ref(&place), &settings)?);
         }
-        Ok(Self::of(&Record { machine: bench::Facts::new(&place, None), rows }))
+        Ok(Self::of(&Record { machine: bench::Facts::new(&place, None), rows }, inputs))
     }
 }
 
-/// Best rates of this record's device, of the records that the program has, and of models of the others.
-fn generations(record: &Record) -> Result<Vec<Best>> {
+/// Whether a row is one of fig. 5.
+fn timed(row: &Row) -> bool {
+    let encodings = ENCODINGS.map(|encoding| encoding.to_string());
+    correlator(row) && row.build.is_none() && encodings.contains(&row.encoding)
+}
+
+/// Numbers of inputs of a record's rows.
+fn sizes(record: &Record) -> BTreeSet<u64> {
+    record.rows.iter().filter(|row| timed(row)).filter_map(|row| row.size("N")).collect()
+}
+
+/// Best rates of this record's device, of the records that the program has, and of models of the others, all of the same
+/// number of inputs: the most that all records have, or this one has.
+fn generations(record: &Record) -> Result<(u64, Vec<Best>)> {
     let this = &record.machine.device;
     let known = [bench::RECORD_H100, bench::RECORD_H200].map(|text| {
         serde_json::from_str::<Record>(text).map_err(|error| Error::invalid(error.to_string()))
     });
     let known = known.into_iter().collect::<Result<Vec<Record>>>()?;
     let chip = Model::chip_of(this);
+    let own = sizes(record);
+    let shared =
+        own.iter().rev().find(|inputs| known.iter().all(|one| sizes(one).contains(inputs)));
+    let Some(&inputs) = shared.or(own.last()) else { return Ok((0, Vec::new())) };
     let mut all = Vec::new();
     for name in CHIPS {
         let recorded = known.iter().find(|one| Model::chip_of(&one.machine.device) == Some(name));
         all.push(match recorded {
-            _ if chip == Some(name) => Best::of(record),
-            Some(recorded) => Best::of(recorded),
-            None => Best::predicted(name)?,
+            _ if chip == Some(name) => Best::of(record, inputs),
+            Some(recorded) => Best::of(recorded, inputs),
+            None => Best::predicted(name, inputs)?,
         });
     }
     if chip.is_none_or(|chip| !CHIPS.contains(&chip)) {
-        all.push(Best::of(record));
+        all.push(Best::of(record, inputs));
     }
-    Ok(all)
+    Ok((inputs, all))
 }
 
-fn draw_generations(area: &Area<'_>, title: &str, all: &[Best]) -> Drawn {
+fn draw_generations(area: &Area<'_>, title: &str, (inputs, all): &(u64, Vec<Best>)) -> Drawn {
+    let title = &format!("{title}, N = {inputs}");
     let mut series: Vec<Series> = Vec::new();
     for (encoding, colour) in ENCODINGS.iter().zip(COLOURS) {
         for predicted in [false, true] {
             let word = if predicted { ", predicted" } else { ", measured" };
-            let mut line = Series::line(format!("{encoding}{word}"), colour, predicted, Vec::new());
-            line.joined = false;
+            let mut line = Series::line(format!("{encoding}{word}"), colour, false, Vec::new());
+            (line.joined, line.predicted) = (false, predicted);
             let chosen = all.iter().enumerate().filter(|(_, best)| best.predicted == predicted);
             for (place, best) in chosen {
                 let found = best.rates.iter().filter(|rate| rate.0 == *encoding);
@@ -756,6 +772,9 @@ fn draw_generations(area: &Area<'_>, title: &str, all: &[Best]) -> Drawn {
         Some(chip) => chip.to_uppercase(),
         None => best.device.trim_start_matches("NVIDIA ").chars().take(16).collect(),
     };
+    if series.is_empty() {
+        return nothing(area, title, NO_SIZES);
+    }
     let names: Vec<String> = all.iter().map(name).collect();
     let y = ("useful TOPS (cf16: TFLOPS)", Scale::Linear);
     lines(area, &Axes { title, x: ("GPU", Scale::Linear), y, names: &names }, &series)
@@ -771,7 +790,7 @@ fn draw_bits(area: &Area<'_>, title: &str) -> Drawn {
     }
     let computed = Series::line("computed, optimal step".to_owned(), COLOURS[0], false, computed);
     let points = places().zip(talk).collect();
-    let talk = Series::line("the talk".to_owned(), COLOURS[1], true, points);
+    let talk = Series::line("the talk".to_owned(), COLOURS[1], false, points);
     let x = ("bits of a real or imaginary part", Scale::Linear);
     let y = ("signal to noise, % of unquantised", Scale::Linear);
     lines(area, &Axes { title, x, y, names: &[] }, &[computed, Series { joined: false, ..talk }])

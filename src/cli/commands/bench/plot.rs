@@ -15,9 +15,11 @@ use plotters::{
         combinators::LogCoord,
         ranged1d::{Ranged, ValueFormatter},
     },
+    element::{Drawable, PointCollection},
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
 };
+use plotters_backend::{BackendCoord, DrawingErrorKind};
 
 use crate::cli::commands::bench::{peers::Peers, table};
 use crate::cli::pictures::canvas::{Canvas, FONT};
@@ -34,8 +36,10 @@ const FOOT: u32 = 40;
 pub struct Series {
     pub name: String,
     pub colour: RGBColor,
-    /// Whether its points are hollow and its line is dashed.
+    /// Whether its points are hollow and its line is dashed: a second line of the same colour, a second value, a level.
     pub hollow: bool,
+    /// Whether its points are triangles: predictions. Measurements are circles.
+    pub predicted: bool,
     /// Whether its points are joined by a line.
     pub joined: bool,
     pub points: Vec<(f64, f64)>,
@@ -46,7 +50,54 @@ pub struct Series {
 impl Series {
     /// A line through points.
     pub fn line(name: String, colour: RGBColor, hollow: bool, points: Vec<(f64, f64)>) -> Self {
-        Self { name, colour, hollow, joined: true, points, ranges: Vec::new() }
+        let (predicted, joined, ranges) = (false, true, Vec::new());
+        Self { name, colour, hollow, predicted, joined, points, ranges }
+    }
+
+    /// A point of it, at a place.
+    fn point<C>(&self, at: C) -> Point<C> {
+        Point { at, predicted: self.predicted, look: (self.colour, self.hollow) }
+    }
+}
+
+/// Radius of a point of a figure, pixels.
+const RADIUS: i32 = 4;
+
+/// A point of a figure: a circle, of a prediction a triangle.
+struct Point<C> {
+    at: C,
+    predicted: bool,
+    look: (RGBColor, bool),
+}
+
+impl<'a, C> PointCollection<'a, C> for &'a Point<C> {
+    type Point = &'a C;
+    type IntoIter = std::iter::Once<&'a C>;
+
+    fn point_iter(self) -> Self::IntoIter {
+        std::iter::once(&self.at)
+    }
+}
+
+impl<C, DB: DrawingBackend> Drawable<DB> for Point<C> {
+    fn draw<I: Iterator<Item = BackendCoord>>(
+        &self,
+        mut places: I,
+        backend: &mut DB,
+        size: (u32, u32),
+    ) -> std::result::Result<(), DrawingErrorKind<DB::ErrorType>> {
+        let Some((x, y)) = places.next() else { return Ok(()) };
+        if !self.predicted {
+            return dot((), RADIUS, self.look).draw([(x, y)].into_iter(), backend, size);
+        }
+        let (colour, hollow) = self.look;
+        let (wide, low) = (RADIUS + 1, RADIUS - 1);
+        let corners =
+            [(x - wide, y + low), (x, y - wide), (x + wide, y + low), (x - wide, y + low)];
+        match hollow {
+            true => backend.draw_path(corners, &colour.stroke_width(2)),
+            false => backend.fill_polygon(corners, &colour),
+        }
     }
 }
 
@@ -118,7 +169,7 @@ fn by_encoding(
             true => format!("{}{suffix}", row.encoding),
             false => format!("{} {}{suffix}", row.encoding, row.kernel),
         };
-        join(&mut all, name, point, !suffix.is_empty());
+        join(&mut all, name, point, !suffix.is_empty()).predicted = row.seconds.is_predicted();
     }
     // Encodings have their colours, whatever the order of the cases.
     let encodings = ["ci8", "ci4", "ci4-offset", "cf16"];
@@ -235,8 +286,8 @@ fn matrices(area: &Area<'_>, rows: &[&Row]) -> Drawn {
     for series in &rate {
         let line = LineSeries::new(series.points.clone(), series.colour.stroke_width(2));
         chart.draw_series(line)?;
-        let dots = series.points.iter().map(|point| dot(*point, 4, (series.colour, false)));
-        key(chart.draw_series(dots)?, series, false);
+        let dots = series.points.iter().map(|point| series.point(*point));
+        key(chart.draw_series(dots)?, series);
     }
     for series in &share {
         let style = series.colour.stroke_width(1);
@@ -246,8 +297,8 @@ fn matrices(area: &Area<'_>, rows: &[&Row]) -> Drawn {
             GAP,
             style,
         ))?;
-        let dots = series.points.iter().map(|point| dot(*point, 4, (series.colour, true)));
-        key(chart.draw_secondary_series(dots)?, series, true);
+        let dots = series.points.iter().map(|point| series.point(*point));
+        key(chart.draw_secondary_series(dots)?, series);
     }
     legend(&mut chart, SeriesLabelPosition::UpperRight)
 }
@@ -272,7 +323,9 @@ fn roofline(area: &Area<'_>, record: &Record) -> Drawn {
                 row.auto && row.what == "kernel" && row.build.is_none() && row.bytes > LEAST_BYTES
             });
             let place = |row: &Row| (row.useful_operations / row.bytes, row.useful_tops);
-            Series::line((*system).to_owned(), colour, false, rows.map(place).collect())
+            let points = rows.map(place).collect();
+            let predicted = record.rows.iter().any(|row| row.seconds.is_predicted());
+            Series { predicted, ..Series::line((*system).to_owned(), colour, false, points) }
         })
         .collect();
     let roofs = ["wgmma s8", "mma.sync s8", "wgmma f16", "mma.sync f16", "dp4a"];
@@ -294,8 +347,8 @@ fn roofline(area: &Area<'_>, record: &Record) -> Drawn {
         .draw_styled(15, 17)?;
     draw_roofs(&mut chart, &roofs, memory, (intensities, rates))?;
     for series in points.iter().filter(|series| !series.points.is_empty()) {
-        let dots = series.points.iter().map(|point| dot(*point, 4, (series.colour, false)));
-        key(chart.draw_series(dots)?, series, false);
+        let dots = series.points.iter().map(|point| series.point(*point));
+        key(chart.draw_series(dots)?, series);
     }
     legend(&mut chart, SeriesLabelPosition::LowerRight)
 }
@@ -471,16 +524,17 @@ where
         } else if series.joined {
             chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
         }
-        let dots = points.iter().map(|point| dot(*point, 4, (colour, hollow)));
-        key(chart.draw_series(dots)?, series, hollow);
+        let dots = points.iter().map(|point| series.point(*point));
+        key(chart.draw_series(dots)?, series);
     }
     legend(&mut chart, SeriesLabelPosition::UpperLeft)
 }
 
-/// Names a series in the key by its dots.
-fn key<'b>(drawn: &mut SeriesAnno<'_, Canvas<'b>>, series: &Series, hollow: bool) {
-    let colour = series.colour;
-    drawn.label(series.name.clone()).legend(move |(x, y)| dot((x + 10, y), 4, (colour, hollow)));
+/// Names a series in the key by its points.
+fn key<'b>(drawn: &mut SeriesAnno<'_, Canvas<'b>>, series: &Series) {
+    let (look, predicted) = ((series.colour, series.hollow), series.predicted);
+    let point = move |(x, y)| Point { at: (x + 10, y), predicted, look };
+    drawn.label(series.name.clone()).legend(point);
 }
 
 pub fn heading(area: &Area<'_>, title: &str) -> Drawn {
