@@ -75,7 +75,7 @@ pub struct Recording {
 }
 
 /// Opens files that follow each other in time as one recording: NumPy, GUPPI RAW, DADA, VDIF or Mark 5B, recognised by
-/// their contents.
+/// their contents; DADA from a ring of PSRDADA, too, ``dada:KEY`` in place of a path.
 ///
 /// Parameters
 /// ----------

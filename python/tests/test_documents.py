@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,21 @@ def test_python_in_documents(document: str, tmp_path: Path, monkeypatch: pytest.
     assert judged
 
 
+# A number alone, not a part of a name.
+NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?(?![\w.])")
+
+
+def texts(notebook: Any) -> list[str]:
+    """What the cells of a notebook print and return, without names of objects and sizes of figures."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    found = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs]
+    return [text for text in found if text and not text.startswith("<")]
+
+
+def numbers(texts: list[str]) -> list[float]:
+    return [float(number) for text in texts for number in NUMBER.findall(text)]
+
+
 @pytest.mark.parametrize("path", sorted(PACKAGE.glob("examples/*.ipynb")), ids=lambda path: str(path.stem))
 def test_notebooks(path: Path, tmp_path: Path) -> None:
     nbclient = pytest.importorskip("nbclient")
@@ -53,4 +69,18 @@ def test_notebooks(path: Path, tmp_path: Path) -> None:
         pytest.importorskip("cupy", reason=f"{path.name} needs a GPU and CuPy: no CuPy")
         if not any(device["device"] == "cuda:0" for device in corrust.devices()):
             pytest.skip(f"{path.name} needs a GPU and CuPy: no GPU")
-    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    expected = texts(notebook)
+    client = nbclient.NotebookClient(
+        notebook, timeout=300, record_timing=False, resources={"metadata": {"path": str(tmp_path)}}
+    )
+    client.execute()
+    # CORRUST_WRITE_NOTEBOOKS=1 keeps the outputs, for notebooks that have changed.
+    if os.environ.get("CORRUST_WRITE_NOTEBOOKS"):
+        notebook.metadata.pop("widgets", None)
+        notebook.metadata["language_info"] = {"name": "python"}
+        nbformat.write(notebook, path)
+        return
+    found = texts(notebook)
+    assert [NUMBER.sub("0", text) for text in found] == [NUMBER.sub("0", text) for text in expected]
+    # Of floats the last digits are the machine's.
+    assert numbers(found) == pytest.approx(numbers(expected), rel=1e-4, abs=1e-12)

@@ -431,7 +431,7 @@ fn beams_that_make_no_filterbank_are_refused_in_one_sentence() {
         ("-o x.fil", "x.fil: is to be a filterbank file: expected --array ARRAY.json"),
         (
             "-o j.npy --array array.json",
-            "expected an output whose name ends in .vdif, .raw or .fil, found j.npy",
+            "expected an output whose name ends in .vdif, .raw, .dada or .fil, found j.npy",
         ),
         ("-o x.fil --array array.json --beam 4", "--beam 4: expected one below 4"),
         ("-o x.fil --array array.json --beam 1,1", "x.1.fil: is to hold two outputs"),

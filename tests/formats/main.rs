@@ -17,6 +17,8 @@ mod photons;
 mod photons_harp;
 mod photons_hdf5;
 mod photons_spc;
+#[cfg(target_os = "linux")]
+mod psrdada;
 mod raw;
 mod simulate_vdif;
 mod skipped;

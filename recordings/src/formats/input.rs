@@ -1,4 +1,4 @@
-//! Files that are opened once: read in any order, or, through a pipe, as they come.
+//! Files that are opened once: read in any order, or, through a pipe or a ring, as they come.
 
 use std::{
     fs::File,
@@ -10,15 +10,33 @@ use std::{
 
 use corrust_host::{Error, Result};
 
+use super::psrdada::{RingReader, is_ring};
+
 /// Bytes of a file that one thread reads at a time, and most threads.
 const PART_BYTES: usize = 4 << 20;
 const MOST_THREADS: usize = 8;
 
-/// A file or a pipe.
+/// Origin of bytes.
+#[derive(Debug)]
+enum Bytes {
+    File(File),
+    Ring(RingReader),
+}
+
+impl Read for Bytes {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.read(bytes),
+            Self::Ring(ring) => ring.read(bytes),
+        }
+    }
+}
+
+/// A file, a pipe, or a ring of PSRDADA, which is read as a pipe is.
 #[derive(Debug)]
 pub(super) struct Input {
     path: PathBuf,
-    file: File,
+    bytes: Bytes,
     /// Bytes of a file; [`None`] for a pipe.
     length: Option<u64>,
     /// First bytes, from `position` on, that have been looked at and not read.
@@ -28,17 +46,30 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Opens `path`; opening a pipe waits for its writer.
+    /// Opens `path`; opening a pipe waits for its writer, and opening `dada:KEY` for a recording in that ring.
     ///
     /// # Errors
-    /// [`Error::Io`] when it cannot be read.
+    /// [`Error::Io`] when it cannot be read; [`Error::File`] when there is no such ring.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
+        let (start, position) = (Vec::new(), 0);
+        if is_ring(path) {
+            let bytes = Bytes::Ring(RingReader::open(path)?);
+            return Ok(Self { path: path.to_owned(), bytes, length: None, start, position });
+        }
         let file = File::open(path).map_err(Error::io(path, "read"))?;
         let found = file.metadata().map_err(Error::io(path, "read"))?;
         // A folder is refused by what reads it.
         let length = (found.is_file() || found.is_dir()).then_some(found.len());
-        Ok(Self { path: path.to_owned(), file, length, start: Vec::new(), position: 0 })
+        Ok(Self { path: path.to_owned(), bytes: Bytes::File(file), length, start, position })
+    }
+
+    /// The file, of what has a length.
+    fn file(&self) -> Option<&File> {
+        match &self.bytes {
+            Bytes::File(file) if self.length.is_some() => Some(file),
+            _ => None,
+        }
     }
 
     /// The path.
@@ -58,7 +89,7 @@ impl Input {
     pub fn peek(&mut self, count: usize) -> Result<&[u8]> {
         debug_assert_eq!(self.position, 0, "the start has been read");
         let missing = count.saturating_sub(self.start.len()) as u64;
-        (&self.file)
+        (&mut self.bytes)
             .take(missing)
             .read_to_end(&mut self.start)
             .map_err(Error::io(&self.path, "read"))?;
@@ -71,9 +102,8 @@ impl Input {
     /// [`Error::Io`] when they cannot be read, or a file has become shorter; [`Error::File`] when a pipe
     /// ends before, or `position` is not where it has been read to.
     pub fn read_at(&mut self, position: u64, bytes: &mut [u8]) -> Result<()> {
-        if self.length.is_some() {
-            return read_rows(&self.file, position, 0, [bytes])
-                .map_err(Error::io(&self.path, "read"));
+        if let Some(file) = self.file() {
+            return read_rows(file, position, 0, [bytes]).map_err(Error::io(&self.path, "read"));
         }
         // Bytes that were peeked at may be skipped.
         let skipped = usize::try_from(position.wrapping_sub(self.position)).unwrap_or(usize::MAX);
@@ -89,7 +119,7 @@ impl Input {
         let (first, rest) = bytes.split_at_mut(known);
         first.copy_from_slice(&self.start[..known]);
         self.start.drain(..known);
-        self.file.read_exact(rest).map_err(|error| match error.kind() {
+        self.bytes.read_exact(rest).map_err(|error| match error.kind() {
             ErrorKind::UnexpectedEof => {
                 let end = position + bytes.len() as u64;
                 Error::file(&self.path, format!("truncated: it ended before byte {end}"))
@@ -110,9 +140,8 @@ impl Input {
         pitch: u64,
         rows: impl IntoIterator<Item = &'a mut [u8]>,
     ) -> Result<()> {
-        if self.length.is_some() {
-            return read_rows(&self.file, position, pitch, rows)
-                .map_err(Error::io(&self.path, "read"));
+        if let Some(file) = self.file() {
+            return read_rows(file, position, pitch, rows).map_err(Error::io(&self.path, "read"));
         }
         let mut rows = rows.into_iter().zip(0..);
         rows.try_for_each(|(row, index)| self.read_at(position + index * pitch, row))
@@ -128,7 +157,7 @@ impl Input {
         self.start.drain(..known);
         let mut count = known;
         while count < bytes.len() {
-            match self.file.read(&mut bytes[count..]) {
+            match self.bytes.read(&mut bytes[count..]) {
                 Ok(0) => break,
                 Ok(read) => count += read,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -144,8 +173,10 @@ impl Input {
     /// # Errors
     /// [`Error::Io`] when it cannot be read.
     pub fn has_ended(&mut self) -> Result<bool> {
-        let read = self.start.is_empty().then(|| (&self.file).take(1).read_to_end(&mut self.start));
-        read.transpose().map_err(Error::io(&self.path, "read"))?;
+        if self.start.is_empty() {
+            let more = (&mut self.bytes).take(1).read_to_end(&mut self.start);
+            more.map_err(Error::io(&self.path, "read"))?;
+        }
         Ok(self.start.is_empty())
     }
 }
@@ -214,9 +245,9 @@ fn read_exact_at(file: &File, mut position: u64, mut bytes: &mut [u8]) -> io::Re
 /// First bytes of every HDF5 file without a user block.
 pub(crate) const HDF5: &[u8] = b"\x89HDF\r\n\x1a\n";
 
-/// Whether a file begins with these bytes; a pipe does not, as they would be gone.
+/// Whether a file begins with these bytes; a pipe or a ring does not, as they would be gone.
 pub(crate) fn begins(path: impl AsRef<Path>, magic: &[u8]) -> Result<bool> {
-    if std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+    if is_ring(&path) || std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
         return Ok(false);
     }
     Ok(Input::open(path)?.peek(magic.len())? == magic)

@@ -6,7 +6,7 @@
 
 pub(crate) mod bits;
 pub mod curves;
-pub(crate) mod dada;
+pub mod dada;
 pub(crate) mod format;
 pub(crate) mod frames;
 pub mod guppi;
@@ -28,6 +28,7 @@ pub mod placing;
 #[doc(hidden)]
 pub mod planes;
 pub mod polyco;
+pub(crate) mod psrdada;
 pub mod ptu;
 pub(crate) mod recognise;
 pub(crate) mod recording;

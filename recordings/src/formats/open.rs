@@ -29,7 +29,8 @@ use super::{
 /// Opens files that follow each other in time as one recording.
 ///
 /// The format is recognised by content: NumPy (`.npy`), GUPPI RAW, DADA of complex 8-bit samples, or VDIF. DADA
-/// and a NumPy file in `tcn` may come through a pipe, which is opened once and read as it comes. VDIF of complex
+/// and a NumPy file in `tcn` may come through a pipe, which is opened once and read as it comes; `dada:KEY` in place of a
+/// path is a ring of PSRDADA, which is read as a pipe is. VDIF of complex
 /// samples of 4 or 8 bits is read as `ci4-offset` or `ci8`, of 1 or 2 bits as `b1` or `b2`, if the options say so: a
 /// thread is an input, its channels are the recording's.
 ///
@@ -64,7 +65,7 @@ fn channels_of(files: Recognised, options: Options) -> Result<Box<dyn Recording>
 /// Opens files as one recording of raw voltages.
 ///
 /// The format is recognised by content: NumPy (`.npy`), GUPPI RAW, DADA, VDIF or Mark 5B. DADA, and a NumPy file in
-/// `tn`, may come through a pipe.
+/// `tn`, may come through a pipe, DADA from a ring of PSRDADA.
 ///
 /// # Errors
 /// As for [`open`](open).

@@ -16,7 +16,7 @@ use corrust::{
     format::{
         Options,
         array::{Array, Feeds, Field, Stokes},
-        guppi,
+        dada, guppi,
         npy::{Dtype, Reader, Voltages, Writer},
         vdif,
     },
@@ -57,7 +57,8 @@ const MUCH_CLIPPED: f64 = 0.02;
 /// a SIGPROC filterbank file of a beam's power |J|^2, polarisations added: of several beams x.fil becomes
 /// x.0.fil, x.1.fil and so on. With --stokes of two polarisations such files have a beam's I, or I, Q, U and V, as x.npy int64
 /// [sample][parameter][channel] (float64 of floats). Where it ends in .raw, it is GUPPI RAW of a beam's samples of 4
-/// or 8 bits, x.0.raw and so on of several. Where it ends in .vdif, it is VDIF of complex samples of 4 or 8 bits, thread P b + p, the
+/// or 8 bits, x.0.raw and so on of several; where it ends in .dada, DADA of complex samples of 8 bits, and dada:4a4a in place of a name
+/// is a ring of PSRDADA, by its key, which takes the one beam of --beam. Where it ends in .vdif, it is VDIF of complex samples of 4 or 8 bits, thread P b + p, the
 /// channels together, a power of two of them; udp://239.1.2.0:7150 in place of a name sends the same frames to that address,
 /// one in each packet; spead://239.1.2.0+3:7150 sends heaps of SPEAD, as MeerKAT's beamformers do, P b + p to the address of
 /// that number: items 0x1600 timestamp, 0x4103 first channel, 0x5004 dishes, 0x5000 samples int8 [channel][256 times][2].
@@ -129,14 +130,14 @@ pub struct BeamOptions {
     )]
     pub grid_kernel: grid::Kernel,
     /// NumPy file to write, - for the standard output; a filterbank file, whose name ends in .fil; GUPPI RAW, .raw; VDIF, .vdif;
-    /// udp://ADDR, where frames of VDIF are sent to; or spead://ADDR+N:PORT, where heaps are sent to, a beam and polarisation to each
+    /// DADA, .dada; dada:KEY, a ring of PSRDADA; udp://ADDR, where frames of VDIF are sent to; or spead://ADDR+N:PORT, where heaps are sent to, a beam and polarisation to each
     #[arg(short, long, value_name = "J.npy", value_parser = output())]
     pub output: PathBuf,
-    /// Array file, for filterbank files and GUPPI RAW: frequencies at even steps, start, sample time (JSON); for VDIF: start,
+    /// Array file, for filterbank files, GUPPI RAW and DADA: frequencies at even steps, start, sample time (JSON); for VDIF: start,
     /// sample time
     #[arg(long, value_name = "ARRAY.json", value_parser = input())]
     pub array: Option<PathBuf>,
-    /// Beams to write filterbank files or GUPPI RAW of, as in 0,3 [default: all]; on a grid the one beam Q,P
+    /// Beams to write filterbank files, GUPPI RAW or DADA of, as in 0,3 [default: all]; on a grid the one beam Q,P
     #[arg(long = "beam", value_name = "B", value_delimiter = ',', requires = "array")]
     pub chosen: Vec<usize>,
     #[command(flatten)]
@@ -173,6 +174,7 @@ Examples:
       --array array.json --integrate 64 --bits 8 --scale 0.01
   corrust beamform int8.npy --weights weights.npy --shifts shifts.npy -o beams.npy --output-encoding ci8
   corrust beamform int8.npy --weights weights.npy --shifts shifts.npy -o beams.vdif --array array.json
+  corrust beamform int8.npy --weights weights.npy --shifts shifts.npy -o dada:4a4a --beam 3 --array array.json
   corrust beamform voltages.npy --grid dishes.json -o powers.npy --integrate 40
   corrust beamform voltages.npy --grid dishes.json -o beam.fil --beam 5,21 --array array.json --integrate 40
   corrust beamform scan.vdif --channelise 1024 --level --weights weights.npy --shifts shifts.npy -o beams.npy
@@ -201,7 +203,7 @@ impl Args {
         if times == u64::MAX && (!beams.is_endless() || beams.incoherent.is_some()) {
             return Err(Error::file(
                 &paths[0],
-                "a stream of unknown length: expected beams as a filterbank file, GUPPI RAW, VDIF or SPEAD, which may have \
+                "a stream of unknown length: expected beams as a filterbank file, GUPPI RAW, DADA, VDIF or SPEAD, which may have \
                  any length",
             ));
         }
@@ -260,9 +262,14 @@ impl Args {
                 self.kernel
             )));
         }
-        if ending(&beams.output) == VDIF || beams.is_sent() {
+        let refused = match () {
+            () if beams.is_dada() => Some("DADA"),
+            () if ending(&beams.output) == VDIF || beams.is_sent() => Some("VDIF"),
+            () => None,
+        };
+        if let Some(format) = refused {
             let reason =
-                format!("powers are no VDIF: expected a name that ends in .{FIL}, or another");
+                format!("powers are no {format}: expected a name that ends in .{FIL}, or another");
             return Err(Error::file(&beams.output, reason));
         }
         let array = beams.read_array()?;
@@ -439,7 +446,17 @@ impl BeamOptions {
 
     /// Whether each beam has a file of its own.
     fn is_by_beam(&self) -> bool {
-        self.is_power() || ending(&self.output) == RAW
+        self.is_power() || ending(&self.output) == RAW || self.is_dada()
+    }
+
+    /// Whether beams are written as DADA, to files or to a ring.
+    fn is_dada(&self) -> bool {
+        ending(&self.output) == DADA || self.is_to_ring()
+    }
+
+    /// Whether a beam goes to a ring of PSRDADA, in place of a file.
+    fn is_to_ring(&self) -> bool {
+        dada::is_ring(&self.output)
     }
 
     /// Whether the files are of powers.
@@ -488,6 +505,7 @@ impl BeamOptions {
                     FIL => "a filterbank file",
                     RAW => "GUPPI RAW",
                     _ if self.is_power() => "of Stokes parameters",
+                    _ if self.is_dada() => "DADA",
                     _ => "VDIF",
                 };
                 let reason = format!(
@@ -496,7 +514,7 @@ impl BeamOptions {
                 Err(Error::file(&self.output, reason))
             }
             (Some(array), false) => Err(Error::invalid(format!(
-                "--array {}: expected an output whose name ends in .{VDIF}, .{RAW} or .{FIL}, found {}",
+                "--array {}: expected an output whose name ends in .{VDIF}, .{RAW}, .{DADA} or .{FIL}, found {}",
                 array.display(),
                 self.output.display()
             ))),
@@ -510,7 +528,7 @@ impl BeamOptions {
             addresses(&self.output, to, [beams, polarisations])?;
         }
         Ok(match &self.name_beams(weights)?[..] {
-            [] if self.is_sent() => Vec::new(),
+            _ if self.is_sent() || self.is_to_ring() => Vec::new(),
             [] => vec![self.output.clone()],
             beams => beams.iter().map(|(_, path)| path.clone()).collect(),
         })
@@ -531,7 +549,7 @@ impl BeamOptions {
         if !self.is_by_beam() {
             return match self.chosen.first() {
                 Some(beam) => Err(Error::invalid(format!(
-                    "--beam {beam}: chosen for files of a beam each, expected an output whose name ends in .{FIL} or .{RAW}"
+                    "--beam {beam}: chosen for files of a beam each, expected an output whose name ends in .{FIL}, .{RAW} or .{DADA}"
                 ))),
                 None => Ok(Vec::new()),
             };
@@ -545,6 +563,11 @@ impl BeamOptions {
             return Err(Error::invalid(format!("--beam {beam}: expected one below {beams}")));
         }
         let chosen = self.chosen(beams);
+        if chosen.len() > 1 && self.is_to_ring() {
+            let reason =
+                format!("{} to a ring: expected --beam of one", count(chosen.len(), "beam"));
+            return Err(Error::file(&self.output, reason));
+        }
         let name = |beam: usize| match chosen.len() {
             1 => self.output.clone(),
             _ => self.output.with_extension(format!("{beam}.{}", ending(&self.output))),
@@ -697,10 +720,11 @@ pub fn streams(weights: &Reader, channels: usize, inputs: usize) -> [usize; 3] {
     [channels, polarisations, inputs / polarisations]
 }
 
-/// Endings of the names of filterbank files, of NumPy files, of GUPPI RAW and of VDIF, and the starts of addresses that frames and heaps are sent to.
+/// Endings of the names of filterbank files, of NumPy files, of GUPPI RAW, of DADA and of VDIF, and the starts of addresses that frames and heaps are sent to.
 pub const FIL: &str = "fil";
 const NPY: &str = "npy";
 const RAW: &str = "raw";
+const DADA: &str = "dada";
 const VDIF: &str = "vdif";
 const UDP: &str = "udp://";
 const SPEAD: &str = "spead://";
@@ -742,6 +766,7 @@ enum Samples {
     Powers(Vec<usize>, Vec<Powers>, Option<Polarised>),
     /// Samples of these beams.
     Raw(Vec<usize>, Vec<guppi::Writer>),
+    Dada(Vec<usize>, Vec<dada::Writer>),
     Vdif(vdif::Writer),
     #[cfg(feature = "serve")]
     Sent(vdif::Framer, corrust::live::Packets),
@@ -777,26 +802,20 @@ fn addresses(
 }
 
 impl Samples {
-    /// GUPPI RAW of each of the `chosen` beams.
-    fn raw(
+    /// GUPPI RAW, or DADA, of each of the `chosen` beams.
+    fn of_beams(
         options: &BeamOptions,
         shape: &Shape,
         (times, array): (usize, &Array),
         (chosen, names): (Vec<usize>, &[PathBuf]),
     ) -> Result<Self> {
         let Shape { channels, polarisations, output, .. } = *shape;
+        let format = if options.is_dada() { "DADA" } else { "GUPPI RAW" };
         let SpectrumEncoding::Voltage(encoding @ (Encoding::Ci4 | Encoding::Ci8)) = output else {
-            let reason = format!("beams of {output} as GUPPI RAW: expected ci4 or ci8");
+            let reason = format!("beams of {output} as {format}: expected ci4 or ci8");
             return Err(Error::file(&options.output, reason));
         };
-        let (start, interval, [first, width]) = dated(array, channels, "GUPPI RAW")?;
-        if channels == 1 || polarisations == 1 {
-            warn(format_args!(
-                "{}: GUPPI RAW of {}, which other readers (baseband) do not take as it is",
-                options.output.display(),
-                if channels == 1 { "one channel" } else { "one polarisation" }
-            ));
-        }
+        let (start, interval, [first, width]) = dated(array, channels, format)?;
         let description = guppi::Description {
             telescope: array.telescope.clone(),
             source: array.phase_center.as_ref().map(|center| center.name.clone()),
@@ -809,9 +828,21 @@ impl Samples {
             encoding,
             times: times as u64,
         };
+        if options.is_dada() {
+            let ring = std::slice::from_ref(&options.output);
+            let names = if options.is_to_ring() { ring } else { names };
+            let files = names.iter().map(|path| dada::Writer::create(path, &description));
+            return Ok(Self::Dada(chosen, files.collect::<Result<_>>()?));
+        }
+        if channels == 1 || polarisations == 1 {
+            warn(format_args!(
+                "{}: GUPPI RAW of {}, which other readers (baseband) do not take as it is",
+                options.output.display(),
+                if channels == 1 { "one channel" } else { "one polarisation" }
+            ));
+        }
         let files = names.iter().map(|path| guppi::Writer::create(path, &description));
-        let files = files.collect::<Result<_>>()?;
-        Ok(Self::Raw(chosen, files))
+        Ok(Self::Raw(chosen, files.collect::<Result<_>>()?))
     }
 
     /// Heaps that are sent.
@@ -938,7 +969,7 @@ impl Outputs {
                 samples
             }
             Some(array) if !options.is_power() => {
-                Samples::raw(options, shape, (times, array), (options.chosen(beams), names))?
+                Samples::of_beams(options, shape, (times, array), (options.chosen(beams), names))?
             }
             Some(array) => {
                 let chosen = options.chosen(beams);
@@ -976,6 +1007,7 @@ impl Outputs {
         let (count, encoding) = (formed.times(), formed.encoding);
         let place = |row: usize| (row * self.times + first) as u64;
         let samples = formed.samples.as_slice().expect("beams are stored in standard order");
+        let beam_bytes = channels * polarisations * row;
         match &mut self.samples {
             Samples::Npy(writer) => {
                 let (_, parts) = element(encoding);
@@ -984,17 +1016,19 @@ impl Outputs {
                 }
             }
             Samples::Powers(beams, files, polarised) => {
-                let beam_bytes = channels * polarisations * row;
                 for (&beam, file) in beams.iter().zip(files) {
                     let samples = &samples[beam * beam_bytes..][..beam_bytes];
                     add_powers(file, samples, encoding, (polarisations * row, row), *polarised)?;
                 }
             }
             Samples::Raw(beams, files) => {
-                let all: Vec<&[u8]> =
-                    samples.chunks_exact(channels * polarisations * row).collect();
                 for (&beam, file) in beams.iter().zip(files) {
-                    file.append(all[beam])?;
+                    file.append(&samples[beam * beam_bytes..][..beam_bytes])?;
+                }
+            }
+            Samples::Dada(beams, files) => {
+                for (&beam, file) in beams.iter().zip(files) {
+                    file.append(&samples[beam * beam_bytes..][..beam_bytes])?;
                 }
             }
             Samples::Vdif(writer) => writer.append(&values(
@@ -1041,6 +1075,9 @@ impl Outputs {
             Samples::Raw(_, files) => {
                 files.iter_mut().try_for_each(|file| file.append_missing(times))
             }
+            Samples::Dada(_, files) => {
+                files.iter_mut().try_for_each(|file| file.append_missing(times))
+            }
             Samples::Vdif(writer) => writer.append_missing(times - without),
             #[cfg(feature = "serve")]
             Samples::Sent(framer, to) => {
@@ -1075,6 +1112,7 @@ impl Outputs {
             Samples::Npy(writer) => writer.finish(),
             Samples::Powers(_, files, _) => files.into_iter().try_for_each(Powers::finish),
             Samples::Raw(_, files) => files.into_iter().try_for_each(guppi::Writer::finish),
+            Samples::Dada(_, files) => files.into_iter().try_for_each(dada::Writer::finish),
             Samples::Vdif(writer) => writer.finish().map(left_out),
             #[cfg(feature = "serve")]
             Samples::Sent(framer, _) => {

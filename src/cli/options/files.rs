@@ -17,7 +17,7 @@ use crate::cli::terminal::say::warn;
 /// A recording.
 #[derive(Debug, clap::Args)]
 pub struct Files {
-    /// Files of one recording in order of time, - for the standard input
+    /// Files of one recording in order of time, - for the standard input, dada:KEY for a ring of PSRDADA
     ///
     /// NumPy: ci8 is int8 [T][C][N][2] (tcn) or [C][N][T][2] (cnt), cf16 the same in float16, ci4
     /// and ci4-offset are uint8 without the last axis. GUPPI RAW: samples of 8 and 2 bits are ci8, of 4 bits ci4;

@@ -12,7 +12,7 @@ use std::{
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use corrust::{
     Error, Result,
-    format::{PartialFile, folder, is_stream, resolve},
+    format::{PartialFile, dada, folder, is_stream, resolve},
 };
 
 use crate::cli::terminal::say::{error, note, take_stdout};
@@ -137,6 +137,10 @@ impl<'a> RunFiles<'a> {
                     return Err(Error::file(path, reason));
                 }
                 replaced.push(path.display().to_string());
+            }
+            if dada::is_ring(path) {
+                let reason = "is a ring of PSRDADA, which beams go to: expected a file to write";
+                return Err(Error::file(path, reason));
             }
             // The system itself gives the most reliable answer.
             PartialFile::create(path)?;

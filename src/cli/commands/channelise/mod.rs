@@ -31,6 +31,9 @@ use crate::cli::terminal::numbers::{self, count, digits, si};
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::tell;
 
+/// Parts of a block in which a CPU makes spectra, so that the bar goes on.
+const PARTS: usize = 8;
+
 /// Make spectra of raw voltages by a polyphase filter bank
 ///
 /// Samples are decoded, delayed, filtered, transformed, multiplied by gains, quantised and put in order.
@@ -45,8 +48,8 @@ use crate::cli::terminal::say::tell;
     mut_arg("raw_layout", |arg| arg.visible_alias("layout"))
 )]
 pub struct Args {
-    /// Files of one recording of raw voltages in order of time, - for the standard input: NumPy, VDIF,
-    /// DADA, Mark 5B
+    /// Files of one recording of raw voltages in order of time, - for the standard input, dada:KEY for a ring of
+    /// PSRDADA: NumPy, VDIF, DADA, Mark 5B
     ///
     /// NumPy: i8, i16, f32 are int8, int16, float32 [N][T] (nt) or [T][N] (tn); complex samples have a last
     /// axis of 2.
@@ -170,9 +173,20 @@ impl Args {
         }
         let mut spectra = Spectra::default();
         let mut run = Run::over(voltages).progress(|done| bar.set(done));
+        // A CPU takes seconds for a block: it is told in parts, unless each would be written to many places.
+        let parts = if gpus.is_empty() && shape.layout == Layout::Tcn { PARTS } else { 1 };
+        let least = shape.window().saturating_mul(8);
         run.each("spectra", |piece| {
-            plan.channelise_into(piece.samples.expect("gaps have samples"), &mut spectra)?;
-            output.write(&spectra)
+            let samples = piece.samples.expect("gaps have samples");
+            let times = piece.times as usize;
+            let part = times.div_ceil(parts).max(least).next_multiple_of(64);
+            for first in (0..times).step_by(part) {
+                let end = times.min(first + part);
+                plan.channelise_into(samples.times(first..end), &mut spectra)?;
+                output.write(&spectra)?;
+                bar.set(piece.start + end as u64);
+            }
+            Ok(())
         });
         run.all()?;
         let fed = plan.times();

@@ -336,7 +336,7 @@ impl BeamOptions {
         if place.recorded == u64::MAX && (!self.is_endless() || self.incoherent.is_some()) {
             return Err(Error::invalid(
                 "beams of a stream that a signal ends: expected seconds or times in live, or a filterbank file, \
-                 GUPPI RAW, VDIF or SPEAD, which may have any length",
+                 GUPPI RAW, DADA, VDIF or SPEAD, which may have any length",
             ));
         }
         let Shape { inputs, channels, encoding, .. } = place.shape;

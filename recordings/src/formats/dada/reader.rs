@@ -1,26 +1,4 @@
-//! DADA, the format of PSRDADA's files and of what its programs pass on.
-//!
-//! A header of `HDR_SIZE` bytes (4096 by default) holds lines `NAME value # comment`, padded with zeros; then
-//! samples follow to the end of the file or stream, `[time][channel][polarisation][dimension]` ("TFP"):
-//!
-//! - `NBIT` 8 and 16 are signed integers, 32 floats, little-endian; `NDIM` 2 means complex samples.
-//! - The index of an input is `channel * NPOL + polarisation` in a recording of raw voltages. Complex
-//!   samples of 8 bits are read as channelised voltages, too: `NCHAN` channels of `NPOL` inputs.
-//! - `NANT` antennas of `NPOL` inputs each need an `ORDER`; the input is `(channel * NANT + antenna) * NPOL +
-//!   polarisation` of raw voltages. `ORDER` names the axes, the slowest first: `T` (time) is the first, and where it comes
-//!   twice samples lie in heaps of `INNER_T` times. `INSTRUMENT MKBF`, MeerKAT's beamformer, has heaps of 256 times,
-//!   `[polarisation][channel][time]`, and no `ORDER`.
-//! - `ENCODING` says offset binary or two's complement; without it integers are two's complement.
-//! - `FREQ` and `BW` are the centre and the width in megahertz of all channels, the width negative where they
-//!   descend.
-//! - `TSAMP` is the time from one sample to the next in microseconds.
-//! - `UTC_START` is the start to a second, `PICOSECONDS` the rest.
-//! - Files of one recording say by `OBS_OFFSET`, in bytes since `UTC_START`, where they begin: times that no file
-//!   holds are missing. Neighbours overlap by `OBS_OVERLAP` bytes, which are read from the first of them. `FILE_SIZE`
-//!   is the size that was asked for, not the file's.
-//!
-//! Source: PSRDADA Distributed Data Acquisition, W. van Straten and others; the headers of its programs. MeerKAT's heaps:
-//! issue 541 of baseband, and Van der Byl and others, JATIS 8, 011006 (2021).
+//! Reading of DADA.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -29,19 +7,20 @@ use corrust_host::{
     samples::{Missing, RawEncoding, RawLayout, RawShape, Shape},
 };
 
-use super::{
-    input::Input,
-    number::{direction, real, sexagesimal, whole},
-    options::{MOST_INPUTS, Options, Pace, cut_short, leave_out, named_facts},
-    recording::{Block, Recording, read_past},
-};
 use crate::array::{
     file::{Channels, PhaseCenter},
     time::{self, Timestamp},
 };
+use crate::formats::{
+    input::Input,
+    number::{direction, real, sexagesimal, whole},
+    options::{MOST_INPUTS, Options, Pace, cut_short, leave_out, named_facts},
+    psrdada::header_size,
+    recording::{Block, Recording, read_past},
+};
 
 /// Bytes of a header that does not say.
-const HEADER: u64 = 4096;
+pub(super) const HEADER: u64 = 4096;
 
 /// Most bytes and times of a heap.
 const HEAP_LIMIT: u64 = 1 << 30;
@@ -54,7 +33,7 @@ const MKBF_TIMES: u64 = 256;
 const HEADER_LIMIT: u64 = 1 << 20;
 
 /// Whether a file's first bytes are a header's.
-pub(super) fn is_header(start: &[u8]) -> bool {
+pub(in crate::formats) fn is_header(start: &[u8]) -> bool {
     let text = start.split(|&byte| byte == 0).next().unwrap_or_default();
     let plain = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
     let names: Vec<&[u8]> = text
@@ -427,13 +406,6 @@ fn read_header(input: &mut Input) -> Result<Header> {
     Header::parse(&text).map_err(fault)
 }
 
-/// `HDR_SIZE` of a header, which may be longer than `start`.
-fn header_size(start: &[u8]) -> Option<u64> {
-    let text = String::from_utf8_lossy(start);
-    let mut words = text.lines().map(str::split_whitespace);
-    words.find_map(|mut words| (words.next()? == "HDR_SIZE").then(|| whole(words.next()?))?)
-}
-
 /// A file or stream of a recording.
 #[derive(Debug)]
 struct DadaFile {
@@ -446,7 +418,7 @@ struct DadaFile {
 
 /// A recording in DADA files, or from a stream, as raw or as channelised voltages.
 #[derive(Debug)]
-pub(super) struct Dada<S> {
+pub(in crate::formats) struct Dada<S> {
     shape: S,
     header: Header,
     /// Ascending in time.
@@ -468,7 +440,7 @@ impl Dada<RawShape> {
     /// A recording of raw voltages.
     ///
     /// # Errors
-    /// As for [`open_raw`](super::open_raw).
+    /// As for [`open_raw`](crate::formats::open_raw).
     pub fn raw(inputs: Vec<Input>, options: &Options) -> Result<Self> {
         if let Some(layout) = options.raw_layout.filter(|&layout| layout != RawLayout::Tn) {
             let reason = format!("DADA is read as tn, not {layout}");
@@ -482,7 +454,7 @@ impl Dada<Shape> {
     /// A recording of channels.
     ///
     /// # Errors
-    /// As for [`open`](super::open).
+    /// As for [`open`](crate::formats::open).
     pub fn channels(inputs: Vec<Input>, options: &Options) -> Result<Self> {
         Self::open(inputs, options, |header| {
             let (encoding, layout) = (Encoding::Ci8, Layout::Tcn);
