@@ -12,7 +12,6 @@ use crate::{
     sample::Encoding,
     samples::{
         extents::{Element, Extents, Memory, Strides},
-        missing::Missing,
         view::Samples,
     },
 };
