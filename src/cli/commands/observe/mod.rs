@@ -559,11 +559,6 @@ impl<'a> Plan<'a> {
             Some(expected) => expected.times.unwrap_or(u64::MAX),
             None => recording.recorded(),
         };
-        if expected.is_none() && recorded == u64::MAX {
-            return Err(
-                text.error(input.table.span().start, "a stream of unknown length: expected files")
-            );
-        }
         let place = ProductInput {
             phased: recording.delayed,
             by_input: input.flagging.flag.is_some() || expected.is_some(),
@@ -605,7 +600,8 @@ impl<'a> Plan<'a> {
             warn(format_args!("the stream ended after {done} of {}", count(recorded, "time")));
         }
         // Of files times that no product wanted are not read.
-        let recorded = if expected.is_some() { done } else { recorded };
+        let of_stream = expected.is_some() || recorded == u64::MAX;
+        let recorded = if of_stream { done } else { recorded };
         let samples = judged.as_ref().map(Judged::samples);
         flagged.set(samples.map_or(0.0, |samples| samples.flagged as f64));
         let (mut said, mut first) = (Vec::new(), None);
