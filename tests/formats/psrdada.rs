@@ -643,7 +643,7 @@ mod programs {
         let plan = format!(
             "[input]\nfiles = [\"{name}\"]\ndevice = \"cpu\"\nchannelise = {{ channels = 16, level = true }}\n\
              [[visibilities]]\noutput = \"v.npy\"\nintegrate = 500\n\
-             [[power]]\noutput = \"p.npy\"\nintegrate = 10\n[[spectra]]\noutput = \"s.npy\"\n"
+             [[kurtosis]]\noutput = \"p.npy\"\ntimes = 64\n[[spectra]]\noutput = \"s.npy\"\n"
         );
         fs::write(folder.join("ring.toml"), &plan).unwrap();
         fs::write(
