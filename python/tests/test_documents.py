@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import doctest
+import io
 import os
 import re
 from pathlib import Path
@@ -55,6 +57,18 @@ def texts(notebook: Any) -> list[str]:
     return [text for text in found if text and not text.startswith("<")]
 
 
+def shrink(notebook: Any) -> None:
+    """Gives the figures of a notebook 256 colours, for half their bytes."""
+    image = pytest.importorskip("PIL.Image")
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if "image/png" in output.get("data", {}):
+                figure = image.open(io.BytesIO(base64.b64decode(output["data"]["image/png"])))
+                small = io.BytesIO()
+                figure.convert("RGB").quantize(256).save(small, "png", optimize=True)
+                output["data"]["image/png"] = base64.b64encode(small.getvalue()).decode()
+
+
 def numbers(texts: list[str]) -> list[float]:
     return [float(number) for text in texts for number in NUMBER.findall(text)]
 
@@ -76,11 +90,11 @@ def test_notebooks(path: Path, tmp_path: Path) -> None:
     client.execute()
     # CORRUST_WRITE_NOTEBOOKS=1 keeps the outputs, for notebooks that have changed.
     if os.environ.get("CORRUST_WRITE_NOTEBOOKS"):
-        notebook.metadata.pop("widgets", None)
         notebook.metadata["language_info"] = {"name": "python"}
+        shrink(notebook)
         nbformat.write(notebook, path)
         return
     found = texts(notebook)
     assert [NUMBER.sub("0", text) for text in found] == [NUMBER.sub("0", text) for text in expected]
     # Of floats the last digits are the machine's.
-    assert numbers(found) == pytest.approx(numbers(expected), rel=1e-4, abs=1e-12)
+    assert numbers(found) == pytest.approx(numbers(expected), rel=1e-3, abs=1e-12)

@@ -640,6 +640,28 @@ mod programs {
                 fs::read(folder.join("a.npy")).unwrap() == fs::read(folder.join("b.npy")).unwrap()
             );
         }
+        let plan = format!(
+            "[input]\nfiles = [\"{name}\"]\ndevice = \"cpu\"\nchannelise = {{ channels = 16, level = true }}\n\
+             [[visibilities]]\noutput = \"v.npy\"\nintegrate = 500\n\
+             [[kurtosis]]\noutput = \"p.npy\"\ntimes = 64\n[[spectra]]\noutput = \"s.npy\"\n"
+        );
+        fs::write(folder.join("ring.toml"), &plan).unwrap();
+        fs::write(
+            folder.join("file.toml"),
+            plan.replace(&name, "scan.dada").replace(".npy", "-of-file.npy"),
+        )
+        .unwrap();
+        let started = command(folder, "observe ring.toml").stderr(Stdio::piped()).spawn().unwrap();
+        rings.write(&scan, 0, false);
+        let output = started.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        done(folder, "observe file.toml");
+        for product in ["v", "p", "s"] {
+            let [found, expected] = ["", "-of-file"]
+                .map(|of| fs::read(folder.join(format!("{product}{of}.npy"))).unwrap());
+            assert!(found == expected, "{product}");
+        }
+
         let text = refused(folder, "correlate dada:00fffffe -o a.npy");
         assert!(text.contains("no shared memory of key ffffff"), "{text}");
         let text = refused(folder, &format!("channelise scan.dada --channels 16 -o {name}"));

@@ -839,7 +839,7 @@ fn streams_that_cannot_be_observed_get_a_sentence() {
         ),
         (
             format!("[input]\nlive = {{ fengs = 3, channels = 10 }}\n{beams}"),
-            "line 3: beams of a stream that a signal ends: expected seconds or times in live",
+            "line 3: beams of a stream of unknown length: expected seconds or times in live",
         ),
         (format!("[input]\nlive = {{ silence = 0.1 }}\ndevice = \"cpu\"\n{v}"), "nothing came"),
         (format!("[input]\nlive = {{ tcp = \"x\" }}\n{v}"), "unexpected argument 'tcp'"),

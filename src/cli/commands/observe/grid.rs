@@ -109,7 +109,7 @@ impl GridTable {
     pub fn add(&self, name: &str, place: &ProductInput<'_>, run: &mut Run<'_>) -> Result<Finish> {
         if place.recorded == u64::MAX && !self.is_dated() {
             return Err(Error::invalid(
-                "beams on a grid of a stream that a signal ends: expected seconds or times in live, or a filterbank \
+                "beams on a grid of a stream of unknown length: expected seconds or times in live, or a filterbank \
                  file, which may have any length",
             ));
         }

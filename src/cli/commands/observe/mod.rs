@@ -224,10 +224,6 @@ impl<'a> Plan<'a> {
                 ticks: input.ticks(place.shape.channels),
                 ..place
             },
-            None if place.recorded == u64::MAX => {
-                let what = "a stream of unknown length: expected files";
-                return Err(self.text.error(input.table.span().start, what));
-            }
             None => place,
         };
         let said = if dry_run { self.dry_said(&place)? } else { Vec::new() };
@@ -321,7 +317,8 @@ impl<'a> Plan<'a> {
             warn(format_args!("the stream ended after {done} of {expected}"));
         }
         // Of files times that no product wanted are not read.
-        let times = if place.live { done } else { place.recorded };
+        let of_stream = place.live || place.recorded == u64::MAX;
+        let times = if of_stream { done } else { place.recorded };
         let samples = judged.as_ref().map(Judged::samples);
         place.flagged.set(samples.map_or(0.0, |samples| samples.flagged as f64));
         let mut said = finish(made, judged, &faults, times)?;

@@ -335,7 +335,7 @@ impl BeamOptions {
         let weights = Reader::open(&self.weights)?;
         if place.recorded == u64::MAX && (!self.is_endless() || self.incoherent.is_some()) {
             return Err(Error::invalid(
-                "beams of a stream that a signal ends: expected seconds or times in live, or a filterbank file, \
+                "beams of a stream of unknown length: expected seconds or times in live, or a filterbank file, \
                  GUPPI RAW, DADA, VDIF or SPEAD, which may have any length",
             ));
         }
