@@ -440,7 +440,7 @@ fn what_is_no_ring_is_refused() {
         ("dada:xyz", "key \"xyz\": expected hexadecimal digits"),
         ("dada:0", "key \"0\": expected"),
         ("dada:ffffffff", "expected"),
-        ("dada:00fffffe", "no shared memory of key ffffff: expected a ring of PSRDADA"),
+        ("dada:00fffffe", "no shared memory of key fffffe: expected a ring of PSRDADA"),
     ] {
         let text = refusal(name);
         assert!(text.contains(expected), "{text:?} says {expected:?}");
@@ -663,7 +663,7 @@ mod programs {
         }
 
         let text = refused(folder, "correlate dada:00fffffe -o a.npy");
-        assert!(text.contains("no shared memory of key ffffff"), "{text}");
+        assert!(text.contains("no shared memory of key fffffe"), "{text}");
         let text = refused(folder, &format!("channelise scan.dada --channels 16 -o {name}"));
         assert!(text.contains("is a ring of PSRDADA, which beams go to"), "{text}");
 

@@ -6,7 +6,9 @@ use std::{fs, path::PathBuf};
 use corrust::{
     Encoding, Layout,
     correlate::Shape,
-    format::{self, AnyRecording, Block, Options, RawShape, Recording},
+    format::{
+        self, AnyRecording, Block, Options, RawShape, Recording, array::Channels, dada, guppi,
+    },
     samples::{Missing, RawEncoding, RawLayout},
 };
 use ndarray::{Array2, Array3};
@@ -208,6 +210,76 @@ fn dada_comes_through_a_pipe() {
             assert_eq!(*sample, Some(Complex::new(code.into(), 0.0)));
         }
     }
+}
+
+/// A beam of three channels of two polarisations.
+fn description(encoding: Encoding) -> guppi::Description {
+    guppi::Description {
+        telescope: Some("a telescope #1".into()),
+        source: None,
+        start: "2026-03-01T12:00:00.25Z".parse().unwrap(),
+        interval: 1e-5,
+        first_channel: 1e9,
+        channel_width: -1e5,
+        channels: 3,
+        polarisations: 2,
+        encoding,
+        times: u64::MAX,
+    }
+}
+
+#[test]
+fn dada_that_is_written_is_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.dada");
+    for encoding in [Encoding::Ci4, Encoding::Ci8] {
+        let description = description(encoding);
+        let mut writer = dada::Writer::create(&path, &description).unwrap();
+        // [channel][polarisation][time] of 3 and 2 times, around 1 that is missing.
+        let bytes = |times: usize| -> Vec<u8> {
+            (0..6 * times * encoding.bytes()).map(|at| (at * 37 + times) as u8).collect()
+        };
+        writer.append(&bytes(3)).unwrap();
+        writer.append_missing(1).unwrap();
+        writer.append(&bytes(2)).unwrap();
+        writer.finish().unwrap();
+        let mut found = format::open(&[&path], Options::default()).unwrap();
+        let shape = found.shape();
+        assert_eq!((found.times(), shape.inputs, shape.channels), (6, 2, 3));
+        assert_eq!(found.start(), Some(description.start));
+        assert!((found.interval().unwrap() - description.interval).abs() < 1e-20);
+        let Some(Channels::Even { first, width }) = found.frequencies() else { panic!("even") };
+        assert!((first - 1e9).abs() < 1.0 && (width + 1e5).abs() < 1e-3, "{first}, {width}");
+        let mut block = Block::new();
+        assert_eq!(found.read_block(10, &mut block).unwrap(), 6);
+        for (time, samples) in block.samples.chunks_exact(12).enumerate() {
+            let (within, times) = if time < 3 { (time, 3) } else { (time.saturating_sub(4), 2) };
+            for (stream, parts) in samples.chunks_exact(2).enumerate() {
+                let at = stream * times + within;
+                let expected = match encoding {
+                    _ if time == 3 => [0, 0],
+                    Encoding::Ci4 => {
+                        let packed = bytes(times)[at] as i8;
+                        [packed >> 4, packed << 4 >> 4].map(|part| part as u8)
+                    }
+                    _ => [bytes(times)[2 * at], bytes(times)[2 * at + 1]],
+                };
+                assert_eq!(parts, expected, "time {time}, stream {stream}, {encoding}");
+            }
+        }
+    }
+}
+
+#[test]
+fn dada_of_no_recording_is_refused() {
+    let refused = |change: fn(&mut guppi::Description)| {
+        let mut description = description(Encoding::Ci8);
+        change(&mut description);
+        dada::Writer::create("x.dada", &description).unwrap_err().to_string()
+    };
+    assert!(refused(|of| of.encoding = Encoding::Cf16).contains("expected ci8 or ci4"));
+    assert!(refused(|of| of.polarisations = 0).contains("at least 1 of each"));
+    assert!(refused(|of| of.channels = 0).contains("at least 1 of each"));
 }
 
 #[test]

@@ -262,12 +262,9 @@ impl Args {
                 self.kernel
             )));
         }
-        let refused = match () {
-            () if beams.is_dada() => Some("DADA"),
-            () if ending(&beams.output) == VDIF || beams.is_sent() => Some("VDIF"),
-            () => None,
-        };
-        if let Some(format) = refused {
+        let is_sent = ending(&beams.output) == VDIF || beams.is_sent();
+        if is_sent || beams.is_dada() {
+            let format = if is_sent { "VDIF" } else { "DADA" };
             let reason =
                 format!("powers are no {format}: expected a name that ends in .{FIL}, or another");
             return Err(Error::file(&beams.output, reason));

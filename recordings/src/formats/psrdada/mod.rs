@@ -53,7 +53,8 @@ fn open(path: &Path) -> Result<[Ring; 2]> {
         Error::file(path, reason)
     })?;
     let ring = |key: u32| Ring::connect(key).map_err(|reason| Error::file(path, reason));
-    Ok([ring(key + 1)?, ring(key)?])
+    let samples = ring(key)?;
+    Ok([ring(key + 1)?, samples])
 }
 
 /// Stand-ins for rings where there are none, which no name opens.
