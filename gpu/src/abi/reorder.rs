@@ -381,8 +381,9 @@ parameters! {
         pub parts: u32,
         /// Value of the bytes, below 256.
         pub byte: u32,
-        /// Zero.
-        pub reserved: u32,
+        /// Bytes of a store, 16, 4 or 1: a divisor of the target, and of each rectangle's first byte, pitch and width. Where
+        /// rectangles overlap, stores are to the same bytes.
+        pub word: u32,
     }
 }
 

@@ -31,9 +31,9 @@ kernel! {
             let rectangle = Rectangle { first, pitch, width, rows };
             let workers = Workers { number: (part << THREADS) + thread(), of: p.parts + THREADS };
             let word = p.byte * 0x0101_0101;
-            match (first | pitch | width) & 15 {
-                0 => rectangle.fill::<16>(workers, |to| store_global_4(to, [word; 4])),
-                4 | 8 | 12 => rectangle.fill::<4>(workers, |to| store_global(to, word)),
+            match p.word {
+                16 => rectangle.fill::<16>(workers, |to| store_global_4(to, [word; 4])),
+                4 => rectangle.fill::<4>(workers, |to| store_global(to, word)),
                 _ => rectangle.fill::<1>(workers, |to| store_global_8(to, p.byte)),
             }
             share += blocks();

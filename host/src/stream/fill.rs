@@ -60,6 +60,10 @@ impl Fill {
             rows: rows as u64,
         });
         let list: Vec<Rectangle> = list.collect();
+        // One for all: where rectangles overlap, their stores are the same.
+        let places = list.iter().fold(address, |all, of| all | of.first | of.pitch | of.width);
+        let word =
+            [16, 4].into_iter().find(|word| places.is_multiple_of((*word).into())).unwrap_or(1);
         self.list.reserve(size_of_val(&list[..]))?;
         self.list.upload(stream, &list)?;
         let parts = (BLOCKS / list.len()).max(1).ilog2();
@@ -69,7 +73,7 @@ impl Fill {
             count: list.len() as u32,
             parts,
             byte: byte.into(),
-            reserved: 0,
+            word,
         };
         let blocks = (list.len() << parts).min(1 << 16) as u32;
         // SAFETY: as the caller has it; the list was uploaded in the order of the stream.
