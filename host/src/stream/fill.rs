@@ -17,7 +17,10 @@ use crate::{
 const FEW: usize = 4;
 
 /// Blocks that keep a GPU busy.
-const BLOCKS: usize = 2048;
+const BLOCKS: u64 = 2048;
+
+/// Stores of a thread, on average, where there are fewer blocks.
+const STORES: u64 = 4;
 
 /// The list of rectangles on the GPU; one for all work in the order of one stream.
 #[derive(Debug)]
@@ -66,7 +69,10 @@ impl Fill {
             [16, 4].into_iter().find(|word| places.is_multiple_of((*word).into())).unwrap_or(1);
         self.list.reserve(size_of_val(&list[..]))?;
         self.list.upload(stream, &list)?;
-        let parts = (BLOCKS / list.len()).max(1).ilog2();
+        let bytes: u64 = list.iter().map(|of| of.width * of.rows).sum();
+        let threads = bytes.div_ceil(STORES * u64::from(word));
+        let blocks = threads.div_ceil(FILL.entry.threads.into()).min(BLOCKS) as usize;
+        let parts = (blocks / list.len()).max(1).ilog2();
         let parameters = FillRectangles {
             target: address,
             rectangles: self.list.address(),
