@@ -243,8 +243,12 @@ impl Backend for Bits {
     }
 
     fn wait(&mut self) -> Result<()> {
-        let both = self.words.iter_mut().chain(&mut self.times);
-        both.fold(Ok(()), |found, backend| found.and(backend.wait()))
+        // Of both, whether the first fails or not.
+        let mut waited = Ok(());
+        for backend in self.words.iter_mut().chain(&mut self.times) {
+            waited = waited.and(backend.wait());
+        }
+        waited
     }
 
     fn device_name(&self) -> &str {

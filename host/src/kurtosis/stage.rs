@@ -162,7 +162,12 @@ impl Stage {
         if !std::mem::take(&mut self.lent) {
             return Ok(());
         }
-        self.rooms.iter().fold(Ok(()), |found, room| found.and(self.gpu.wait(room.stream)))
+        // For both, whether the first fails or not.
+        let mut waited = Ok(());
+        for room in &self.rooms {
+            waited = waited.and(self.gpu.wait(room.stream));
+        }
+        waited
     }
 
     /// Rows of `times` times from the next on, `from_pitch` bytes apart where they come from, `from` on.
