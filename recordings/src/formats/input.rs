@@ -20,7 +20,7 @@ const MOST_THREADS: usize = 8;
 #[derive(Debug)]
 enum Bytes {
     File(File),
-    Ring(RingReader),
+    Ring(Box<RingReader>),
 }
 
 impl Read for Bytes {
@@ -54,7 +54,7 @@ impl Input {
         let path = path.as_ref();
         let (start, position) = (Vec::new(), 0);
         if is_ring(path) {
-            let bytes = Bytes::Ring(RingReader::open(path)?);
+            let bytes = Bytes::Ring(Box::new(RingReader::open(path)?));
             return Ok(Self { path: path.to_owned(), bytes, length: None, start, position });
         }
         let file = File::open(path).map_err(Error::io(path, "read"))?;
