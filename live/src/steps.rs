@@ -202,7 +202,10 @@ impl Flags {
     fn new(shape: &Shape, judge: Judge, block_times: usize, gpus: &[Arc<dyn Gpu>]) -> Result<Self> {
         let most = JUDGED_BYTES / shape.bytes_per_time().max(1);
         let mut room = match gpus {
-            [gpu] => Room::Gpu(Stage::new(gpu, *shape, judge, block_times, most)?, gpu.clone()),
+            [gpu] => {
+                let stage = Stage::new(gpu, *shape, judge, block_times, most)?;
+                Room::Gpu(Box::new(stage), gpu.clone())
+            }
             _ => Room::Host(HostRoom::new(*shape, judge, block_times, most)?),
         };
         // A room that does not fit is refused now.
@@ -271,7 +274,7 @@ impl Flags {
 
 /// Room for samples that are judged together.
 enum Room {
-    Gpu(Stage, Arc<dyn Gpu>),
+    Gpu(Box<Stage>, Arc<dyn Gpu>),
     Host(HostRoom),
 }
 
