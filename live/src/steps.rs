@@ -206,7 +206,7 @@ impl Flags {
                 let stage = Stage::new(gpu, *shape, judge, block_times, most)?;
                 Room::Gpu(Box::new(stage), gpu.clone())
             }
-            _ => Room::Host(HostRoom::new(*shape, judge, block_times, most)?),
+            _ => Room::Host(Box::new(HostRoom::new(*shape, judge, block_times, most)?)),
         };
         // A room that does not fit is refused now.
         room.begin()?;
@@ -275,7 +275,7 @@ impl Flags {
 /// Room for samples that are judged together.
 enum Room {
     Gpu(Box<Stage>, Arc<dyn Gpu>),
-    Host(HostRoom),
+    Host(Box<HostRoom>),
 }
 
 impl Room {
