@@ -337,10 +337,11 @@ impl Room {
                 stage.judge()
             }
             Self::Host(room) => {
-                let HostRoom { shape, bytes, most, times, missing, moments, .. } = room;
+                let HostRoom { shape, kurtosis, judge, moments, most, times, bytes, missing } =
+                    &mut **room;
                 let view = samples(shape, bytes, [*most, *times], missing);
-                room.kurtosis.sums_into(view, moments)?;
-                let flagged = room.judge.flagged(moments);
+                kurtosis.sums_into(view, moments)?;
+                let flagged = judge.flagged(moments);
                 missing.extend(flagged.iter().cloned());
                 Ok((moments, flagged))
             }
