@@ -354,11 +354,13 @@ fn samples(path: impl AsRef<Path>, cut: usize) -> Vec<u8> {
     found
 }
 
+/// Bytes of a recording, the first byte of its first block, and whether its end is known only after a whole block.
+type Transfer = (usize, usize, bool);
+
 #[test]
 fn a_ring_is_read_as_its_file_would_be() {
-    // Blocks, their bytes, readers, and of each recording its bytes, the first byte of its first block and whether its end
-    // is known only after a whole block.
-    let cases: [(usize, usize, usize, &[(usize, usize, bool)]); 4] = [
+    // Blocks, their bytes, readers and recordings.
+    let cases: [(usize, usize, usize, &[Transfer]); 4] = [
         (4, 4096, 1, &[(40_000, 0, false), (400, 0, false), (4096 * 9, 0, true)]),
         (1, 1000, 1, &[(4000, 0, false), (4000, 0, true), (4, 996, true), (8, 996, false)]),
         (3, 1004, 3, &[(100_400, 12, false); 20]),
