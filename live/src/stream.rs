@@ -36,7 +36,7 @@ pub struct Destination<P> {
     pub source: u16,
 }
 
-/// Kind of stream that a window receives: heaps ([`Geometry`]), or frames ([`Frames`](super::Frames)).
+/// Kind of stream that a window receives: heaps ([`Geometry`](super::Geometry)), or frames ([`Frames`](super::Frames)).
 pub trait Stream: Clone + Send + 'static {
     /// Memory that samples are put into.
     type Chunk: Send;
