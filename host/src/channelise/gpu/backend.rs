@@ -171,7 +171,7 @@ impl GpuBackend {
             memory,
             bytes: count * pitch,
             rows: (width >= LEAST_ROW).then(|| vec![rows]),
-            zeros: (&[], 0),
+            clear: &|_, _| Ok(()),
             fill: &fill,
         };
         let (address, stream) = self.feeder.carry(&parcel)?;
