@@ -3,22 +3,23 @@
 //! Useful operations: `2 P` a raw sample for the filter, and the `5 Z log2 Z` of a complex transform of `Z`
 //! points with the 10 a channel that untangle it.
 
-use std::{collections::BTreeMap, rc::Rc, sync::Arc};
+use std::{collections::BTreeMap, rc::Rc};
 
 use corrust_host::{
     Channeliser, Device, Result,
     channelise::Kernel,
     correlate::Visibilities,
     correlate::useful_operations as useful_operations_of_correlation,
-    device::{Buffer, DeviceSlice, DeviceSliceMut, Gpu, Stream},
+    device::{DeviceSlice, DeviceSliceMut, Stream},
     samples::RawEncoding,
 };
 
 use crate::{
-    case::{BenchDevice, Bound, Case, Clock, Subject, Work, kernels},
-    data::{Ring, locked},
+    case::{BenchDevice, Bound, Case, Clock, Subject, kernels},
+    data::locked,
     fx::{self, Fx},
     size::Size,
+    spectra::{self, FilterBank, MakingSpectra, Rings},
 };
 
 /// Most bytes of visibilities that raw samples are made to: a CPU makes them too.
@@ -111,10 +112,7 @@ impl Case for Size {
         let bytes = Rc::new(place.random_bytes(self.bytes()));
         let expected: Rc<[u8]> = place.expected(|| self.expected(&bytes))?.into();
         let size = self.channels * self.inputs * self.spectra() * 2;
-        let memory = match &place.gpu {
-            Some(gpu) => Some(Rc::new((Ring::new(gpu, &bytes)?, Ring::empty(gpu, size)?))),
-            None => None,
-        };
+        let rings = spectra::rings(place, &bytes, size)?;
         let raw = (self.inputs * self.residues() * self.spectra()) as f64;
         let channels = (self.inputs * self.channels * self.spectra()) as f64;
         let parts = if self.encoding.is_complex() { 2.0 } else { 1.0 };
@@ -125,13 +123,8 @@ impl Case for Size {
         let mut subjects = Vec::new();
         for (_, plan) in kernels(Kernel::ALL, Kernel::Auto, &self.kernels, build)? {
             let name = plan.kernel();
-            let source = match (&place.gpu, &memory) {
-                (Some(gpu), Some(rings)) => {
-                    let spectra = Buffer::new(gpu, size)?;
-                    ChanneliserMemory::Device { rings: rings.clone(), spectra, gpu: gpu.clone() }
-                }
-                _ => ChanneliserMemory::Host(bytes.clone()),
-            };
+            let bank = Channelising { plan, size: self.clone() };
+            let work = MakingSpectra::new(bank, place, (&bytes, &rings), size, &expected)?;
             subjects.push(Subject {
                 auto: name == auto,
                 kernel: name.to_string(),
@@ -142,13 +135,7 @@ impl Case for Size {
                 bytes: moved,
                 items: (raw, "samples"),
                 bounds: vec![Bound::memory(moved)],
-                work: Box::new(Channelising {
-                    plan,
-                    source,
-                    size: self.clone(),
-                    expected: expected.clone(),
-                    found: Vec::new(),
-                }),
+                work: Box::new(work),
             });
         }
         let asked = self.kernels.is_empty() || self.kernels.contains(&auto);
@@ -159,7 +146,7 @@ impl Case for Size {
                     self.channels,
                     self.spectra() as u64,
                 );
-            subjects.extend(self.fx(place, operations, memory, &bytes, &expected)?);
+            subjects.extend(self.fx(place, operations, rings, &bytes, &expected)?);
         }
         Ok(subjects)
     }
@@ -171,7 +158,7 @@ impl Size {
         &self,
         place: &BenchDevice,
         useful_operations: f64,
-        memory: Option<Rc<(Ring, Ring)>>,
+        rings: Option<Rings>,
         bytes: &Rc<Vec<u8>>,
         expected: &[u8],
     ) -> Result<Vec<Subject>> {
@@ -180,7 +167,7 @@ impl Size {
             false => Fx::expected(self, expected)?,
         });
         let whole = fx::Whole::default();
-        let sources = match (&place.gpu, memory) {
+        let sources = match (&place.gpu, rings) {
             (Some(gpu), Some(rings)) => {
                 let locked = fx::FxMemory::Locked(Rc::new(locked(gpu, bytes)?));
                 vec![("FX", fx::FxMemory::Device(rings)), ("FX page-locked", locked)]
@@ -212,71 +199,29 @@ impl Size {
     }
 }
 
-/// Memory of the samples.
-enum ChanneliserMemory {
-    /// In rings, samples and spectra; the run that is checked leaves its spectra in `spectra`.
-    Device { rings: Rc<(Ring, Ring)>, spectra: Buffer, gpu: Arc<dyn Gpu> },
-    /// In ordinary memory.
-    Host(Rc<Vec<u8>>),
-}
-
 struct Channelising {
     plan: Channeliser,
-    source: ChanneliserMemory,
     size: Size,
-    expected: Rc<[u8]>,
-    /// Spectra of the last run from host memory.
-    found: Vec<u8>,
 }
 
-impl Channelising {
-    fn on_device(&mut self, address: u64, room: u64) -> Result<()> {
+impl FilterBank for Channelising {
+    fn make(&mut self, samples: u64, spectra: u64) -> Result<()> {
         let size = &self.size;
         let bytes = size.bytes();
-        let spectra = 2 * size.channels * size.inputs * size.spectra();
+        let room = 2 * size.channels * size.inputs * size.spectra();
         // SAFETY: places of the rings are as long as the shape asks for.
         let (samples, room) = unsafe {
             (
-                DeviceSlice::from_raw(address, bytes, Stream::default()),
-                DeviceSliceMut::from_raw(room, spectra, Stream::default()),
+                DeviceSlice::from_raw(samples, bytes, Stream::default()),
+                DeviceSliceMut::from_raw(spectra, room, Stream::default()),
             )
         };
         self.plan.reset();
         self.plan.channelise_device(size.raw(samples)?, room).map(|_| ())
     }
-}
 
-impl Work for Channelising {
-    fn run(&mut self) -> Result<()> {
-        match &self.source {
-            ChanneliserMemory::Device { rings, .. } => {
-                let (from, to) = (rings.0.next(), rings.1.next());
-                self.on_device(from, to)
-            }
-            ChanneliserMemory::Host(bytes) => {
-                self.plan.reset();
-                self.found = self.plan.channelise(self.size.raw(&bytes[..])?)?.bytes;
-                Ok(())
-            }
-        }
-    }
-
-    fn check(&mut self) -> Result<bool> {
-        let part = self.expected.len() / 2;
-        if let ChanneliserMemory::Device { rings, spectra, gpu } = &self.source {
-            let (from, to, last) = (rings.0.next(), spectra.address(), spectra.bytes() - part);
-            let gpu = gpu.clone();
-            self.on_device(from, to)?;
-            self.found.resize(2 * part, 0);
-            let (first, end) = self.found.split_at_mut(part);
-            // SAFETY: either end of the spectra.
-            unsafe {
-                gpu.download(Stream::default(), to, first)?;
-                gpu.download(Stream::default(), to + last as u64, end)?;
-            }
-        }
-        let last = self.found.len() - part;
-        Ok(self.found[..part] == self.expected[..part]
-            && self.found[last..] == self.expected[part..])
+    fn made(&mut self, samples: &[u8]) -> Result<Vec<u8>> {
+        self.plan.reset();
+        Ok(self.plan.channelise(self.size.raw(samples)?)?.bytes)
     }
 }

@@ -12,8 +12,8 @@ use corrust_host::{
 
 use crate::{
     case::{BenchDevice, Work},
-    data::Ring,
     size::{CHECKED, Size},
+    spectra::Rings,
 };
 
 /// Raw bytes of all inputs that are brought from host memory at once.
@@ -21,7 +21,7 @@ const PIECE_BYTES: usize = 128 << 20;
 
 /// Memory of the raw samples.
 pub(crate) enum FxMemory {
-    Device(Rc<(Ring, Ring)>),
+    Device(Rings),
     /// In page-locked memory.
     Locked(Rc<LockedBytes>),
     Host(Rc<Vec<u8>>),

@@ -31,6 +31,7 @@ mod fx;
 mod measure;
 mod predicted;
 mod record;
+mod spectra;
 
 pub use case::{BenchDevice, Bound, Case, Clock, Subject, Work, kernels};
 pub use data::{Ring, gaussian, locked, random_bytes, random_halves};

@@ -3,18 +3,19 @@
 //!
 //! Useful operations of a sample: `4 M` for the filter of its two components, and the `5 log2 U` of a complex transform.
 
-use std::{collections::BTreeMap, rc::Rc, sync::Arc};
+use std::{collections::BTreeMap, rc::Rc};
 
 use corrust_host::{
     Device, Encoding, Layout, Result, Upchanneliser,
-    device::{Buffer, DeviceSlice, DeviceSliceMut, Gpu, Stream},
+    device::{DeviceSlice, DeviceSliceMut, Stream},
     samples::Samples,
     upchannelise::{Builder, Kernel},
 };
 
 use crate::{
-    case::{BenchDevice, Bound, Case, Clock, Subject, Work, kernels},
-    data::{Ring, random_halves},
+    case::{BenchDevice, Bound, Case, Clock, Subject, kernels},
+    data::random_halves,
+    spectra::{self, FilterBank, MakingSpectra},
 };
 
 /// Spectra of either end of a run, the first that lack nothing and the last, that are compared with the CPU's.
@@ -152,22 +153,15 @@ impl Case for Bank {
         });
         let expected: Rc<[u8]> = place.expected(|| self.expected(&samples))?.into();
         let room = self.spectra() * self.spectrum_bytes();
-        let memory = match &place.gpu {
-            Some(gpu) => Some(Rc::new((Ring::new(gpu, &samples)?, Ring::empty(gpu, room)?))),
-            None => None,
-        };
+        let rings = spectra::rings(place, &samples, room)?;
         let items = (self.times * self.channels * self.inputs) as f64;
         let moved = (bytes + room) as f64;
         let mut subjects = Vec::new();
         for (_, plan) in kernels(Kernel::ALL, Kernel::Auto, &self.kernels, build)? {
             let name = plan.kernel();
-            let source = match (&place.gpu, &memory) {
-                (Some(gpu), Some(rings)) => {
-                    let spectra = Buffer::new(gpu, room)?;
-                    BankMemory::Device { rings: rings.clone(), spectra, gpu: gpu.clone() }
-                }
-                _ => BankMemory::Host(samples.clone()),
-            };
+            let bank = Upchannelising { plan, bank: self.clone() };
+            let memory = (&samples, &rings);
+            let work = MakingSpectra::new(bank, place, memory, room, &expected)?;
             subjects.push(Subject {
                 auto: name == auto,
                 kernel: name.to_string(),
@@ -179,87 +173,40 @@ impl Case for Bank {
                 bytes: moved,
                 items: (items, "samples"),
                 bounds: vec![Bound::memory(moved)],
-                work: Box::new(Upchannelising {
-                    plan,
-                    bank: self.clone(),
-                    source,
-                    expected: expected.clone(),
-                    found: Vec::new(),
-                }),
+                work: Box::new(work),
             });
         }
         Ok(subjects)
     }
 }
 
-/// Memory of the samples.
-enum BankMemory {
-    /// In rings, samples and spectra; the run that is checked leaves its spectra in `spectra`.
-    Device { rings: Rc<(Ring, Ring)>, spectra: Buffer, gpu: Arc<dyn Gpu> },
-    /// In ordinary memory.
-    Host(Rc<Vec<u8>>),
-}
-
 struct Upchannelising {
     plan: Upchanneliser,
     bank: Bank,
-    source: BankMemory,
-    expected: Rc<[u8]>,
-    /// Spectra of the last run at either end, as they are compared.
-    found: Vec<u8>,
 }
 
-impl Upchannelising {
-    /// Makes subchannels of a ring's samples at `room`.
-    fn on_device(&mut self, samples: u64, room: u64) -> Result<()> {
+impl FilterBank for Upchannelising {
+    fn make(&mut self, samples: u64, spectra: u64) -> Result<()> {
         let Bank { inputs, channels, times, encoding, .. } = self.bank;
         let size = self.bank.spectra() * self.bank.spectrum_bytes();
         // SAFETY: places of the rings are as long as the shape asks for.
         let (samples, room) = unsafe {
             (
                 DeviceSlice::from_raw(samples, times * self.bank.time_bytes(), Stream::default()),
-                DeviceSliceMut::from_raw(room, size, Stream::default()),
+                DeviceSliceMut::from_raw(spectra, size, Stream::default()),
             )
         };
         self.plan.reset();
         let samples = Samples::new(samples, inputs, channels, encoding, Layout::Tcn)?;
         self.plan.upchannelise_device(samples, room).map(|_| ())
     }
-}
 
-impl Work for Upchannelising {
-    fn run(&mut self) -> Result<()> {
-        match &self.source {
-            BankMemory::Device { rings, .. } => {
-                let (samples, room) = (rings.0.next(), rings.1.next());
-                self.on_device(samples, room)
-            }
-            BankMemory::Host(samples) => {
-                self.plan.reset();
-                let made = self.plan.upchannelise(&samples[..])?.bytes;
-                let (part, first) =
-                    (self.expected.len() / 2, (TAPS - 1) * self.bank.spectrum_bytes());
-                self.found = [&made[first..first + part], &made[made.len() - part..]].concat();
-                Ok(())
-            }
-        }
+    fn made(&mut self, samples: &[u8]) -> Result<Vec<u8>> {
+        self.plan.reset();
+        Ok(self.plan.upchannelise(samples)?.bytes)
     }
 
-    fn check(&mut self) -> Result<bool> {
-        let part = self.expected.len() / 2;
-        let before = (TAPS - 1) * self.bank.spectrum_bytes();
-        if let BankMemory::Device { rings, spectra, gpu } = &self.source {
-            let (from, to, last) = (rings.0.next(), spectra.address(), spectra.bytes() - part);
-            let gpu = gpu.clone();
-            self.on_device(from, to)?;
-            self.found.resize(2 * part, 0);
-            let (first, end) = self.found.split_at_mut(part);
-            // SAFETY: the first spectra that lack nothing, and the last.
-            unsafe {
-                gpu.download(Stream::default(), to + before as u64, first)?;
-                gpu.download(Stream::default(), to + last as u64, end)?;
-            }
-        }
-        Ok(self.found == *self.expected)
+    fn skipped(&self) -> usize {
+        (TAPS - 1) * self.bank.spectrum_bytes()
     }
 }
