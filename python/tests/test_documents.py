@@ -96,5 +96,5 @@ def test_notebooks(path: Path, tmp_path: Path) -> None:
         return
     found = texts(notebook)
     assert [NUMBER.sub("0", text) for text in found] == [NUMBER.sub("0", text) for text in expected]
-    # Of floats the last digits are the machine's.
+    # The last digits of floats differ between machines.
     assert numbers(found) == pytest.approx(numbers(expected), rel=1e-3, abs=1e-12)

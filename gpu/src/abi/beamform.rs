@@ -186,7 +186,7 @@ parameters! {
 }
 
 parameters! {
-    /// Step from the sums of a beam to samples: `(sum + bias) >> shift`. With [`pass::SHIFT`] the biases are those of
+    /// Rounding of the sums of a beam to samples: `(sum + bias) >> shift`. With [`pass::SHIFT`] the biases are added to
     /// the launch's own sums, before [`Beamform::first_shift`].
     pub struct Beam {
         /// Added to the real sum: half a step for rounding, and the sum's bias.

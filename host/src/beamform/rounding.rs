@@ -19,8 +19,8 @@ pub enum Rounding {
     Partial(usize),
 }
 
-/// Least and most dishes of a partial sum: the first shift of 16 dishes is 0, and 512 are those of the note with one
-/// warp along the dishes.
+/// Least and most dishes of a partial sum. The first shift of 16 dishes is 0 bits; the note sums 512 dishes in one
+/// warp.
 const PARTIAL: [usize; 2] = [16, 512];
 
 impl Rounding {

@@ -243,7 +243,7 @@ impl Backend for Bits {
     }
 
     fn wait(&mut self) -> Result<()> {
-        // Of both, whether the first fails or not.
+        // Waits for the second backend even if the first fails.
         let mut waited = Ok(());
         for backend in self.words.iter_mut().chain(&mut self.times) {
             waited = waited.and(backend.wait());

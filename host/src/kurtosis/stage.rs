@@ -160,7 +160,7 @@ impl Stage {
         if !std::mem::take(&mut self.lent) {
             return Ok(());
         }
-        // For both, whether the first fails or not.
+        // Waits for the second room even if the first fails.
         let mut waited = Ok(());
         for room in &self.rooms {
             waited = waited.and(self.gpu.wait(room.stream));

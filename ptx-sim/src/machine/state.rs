@@ -109,7 +109,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Begins a block of so many threads.
+    /// Resets the state for a block of `threads` threads.
     pub fn reset(&mut self, threads: usize) {
         self.mbarriers.clear();
         self.transfers.clear();

@@ -10,7 +10,7 @@ pub enum Rounding {
     Nearest,
     /// Down.
     Floor,
-    /// Of partial sums over so many dishes: to 16 bits, and again of their sum, both to the nearest.
+    /// Partial sums over this number of dishes are rounded to 16 bits, then their sum is rounded, both to the nearest.
     Partial(usize),
 }
 

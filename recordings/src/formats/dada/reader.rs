@@ -693,7 +693,7 @@ impl<S> Dada<S> {
         let within = ((self.position - times.start) % of_heap as u64) as usize;
         let first = self.position - within as u64;
         if self.heap.1 != Some(first) {
-            // What was not read of it, or read in vain, is no heap.
+            // No heap is held until the whole of the next one was read.
             self.heap.1 = None;
             self.heap.0.resize(of_heap * step, 0);
             let mut heap = std::mem::take(&mut self.scratch);

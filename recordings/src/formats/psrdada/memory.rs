@@ -112,7 +112,7 @@ impl Drop for Segment {
     }
 }
 
-/// What becomes of a change that would have to wait, or of the process that made it.
+/// Behaviour of a change of semaphores that would have to wait, and its state after the process ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
     /// Waits, and stands when the process ends.
@@ -154,7 +154,7 @@ impl Semaphores {
         };
         let mut operations: Vec<libc::sembuf> = changes.iter().map(operation).collect();
         loop {
-            // SAFETY: the pointer and the length are those of the operations.
+            // SAFETY: the pointer and the length describe `operations`.
             let done = unsafe { libc::semop(self.0, operations.as_mut_ptr(), operations.len()) };
             match checked(done) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

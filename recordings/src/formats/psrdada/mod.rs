@@ -30,7 +30,7 @@ use super::number::whole;
 /// Start of the name of a ring; its key follows, in hexadecimal.
 const SCHEME: &str = "dada:";
 
-/// Whether a name is that of a ring of PSRDADA, `dada:KEY`, not of a file.
+/// Returns whether a path names a ring of PSRDADA (`dada:KEY`) in place of a file.
 pub fn is_ring(path: impl AsRef<Path>) -> bool {
     path.as_ref().to_str().is_some_and(|name| name.starts_with(SCHEME))
 }

@@ -27,8 +27,8 @@ pub mod place {
     pub const READER_TRANSFER: usize = 184;
     /// Number of readers.
     pub const READERS: usize = 248;
-    /// Of each of the last transfers: the first block and the first byte of it that counts, whether it has ended, the last block
-    /// and the bytes of it that count.
+    /// First block of each of the last transfers, and the first valid byte in it; whether the transfer has ended; its last
+    /// block, and the number of valid bytes in that.
     pub const START_BLOCK: usize = 256;
     pub const START_BYTE: usize = 320;
     pub const ENDED: usize = 384;
@@ -36,7 +36,8 @@ pub mod place {
     pub const END_BYTE: usize = 456;
     /// Number of the GPU whose memory the blocks are, below zero of the host's.
     pub const DEVICE: usize = 520;
-    /// Bytes of the numbers. Of each block follow the transfers that it is full of, in a byte, then its key, in four.
+    /// Bytes of the numbers. Two arrays follow: a byte for each block, the transfers that it is full of, then a key of four
+    /// bytes for each.
     pub const END: usize = 528;
 }
 

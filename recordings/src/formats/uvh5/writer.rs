@@ -140,7 +140,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// Products of the inputs of an array of so many antennas.
+/// Products of the inputs of an array of `antennas` antennas.
 fn products(array: &Array, inputs: usize, antennas: usize) -> Result<Products> {
     let inputs = array.inputs(inputs)?;
     let products = Products::new(&inputs).map_err(|reason| array.error(reason))?;
