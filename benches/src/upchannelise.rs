@@ -57,7 +57,7 @@ pub fn cases(options: &Options, place: &BenchDevice) -> Vec<Box<dyn Case>> {
     let usual = if place.gpu.is_some() { 32768 } else { 256 };
     let times = options.times.unwrap_or(usual);
     let mut cases: Vec<Box<dyn Case>> = Vec::new();
-    for &encoding in options.encodings.iter().filter(|encoding| !encoding.is_bits()) {
+    for &encoding in &options.encodings {
         for &inputs in &options.inputs {
             for &factor in &options.factors {
                 let (channels, kernels) = (options.channels, options.kernels.clone());
