@@ -248,8 +248,7 @@ pub unsafe extern "C" fn corrust_correlator_dump(
             behind.collect()
         };
         let counts = behind.iter().flat_map(|dump| {
-            let of = move |channel| (0..baselines(inputs)).map(move |b| dump.valid.get(channel, b));
-            (0..channels).flat_map(of)
+            (0..channels).flat_map(move |channel| dump.valid.of_channel(channel, inputs))
         });
         // SAFETY: checked above.
         unsafe {

@@ -304,14 +304,8 @@ impl Files {
 
 /// Writes the valid samples of a gate, `[channel][baseline]`.
 fn append_counts(valid: &mut Writer, counts: &ValidCounts, shape: &Shape) -> Result<()> {
-    match counts {
-        ValidCounts::Each(counts) => {
-            let counts = counts.as_slice().expect("counts lie in standard order");
-            valid.append(bytemuck::cast_slice(counts))
-        }
-        ValidCounts::Complete(count) => {
-            let row = vec![*count; baselines(shape.inputs)];
-            (0..shape.channels).try_for_each(|_| valid.append(bytemuck::cast_slice(&row)))
-        }
-    }
+    (0..shape.channels).try_for_each(|channel| {
+        let row: Vec<u64> = counts.of_channel(channel, shape.inputs).collect();
+        valid.append(bytemuck::cast_slice(&row))
+    })
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use corrust_host::{
     Correlator, Error, Result, Samples,
-    correlate::{DROP, Dump, ValidCounts},
+    correlate::{DROP, Dump},
     samples::Shape,
 };
 use corrust_recordings::{formats::Block, run::Folding};
@@ -212,11 +212,7 @@ impl Sums {
         self.correlator.dump_gates_into(&mut self.dumped)?;
         others.extend(self.dumped.drain(1..));
         *dump = self.dumped.pop().expect("a plan has a gate");
-        let nothing = |dump: &Dump| match &dump.valid {
-            ValidCounts::Complete(count) => *count == 0,
-            ValidCounts::Each(counts) => counts.iter().all(|&count| count == 0),
-        };
-        if self.dump.gates().all(nothing) {
+        if self.dump.gates().all(|dump| dump.valid.is_zero()) {
             return Ok(());
         }
         // Dumps between this and the last one were empty.

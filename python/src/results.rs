@@ -38,7 +38,7 @@ pub fn python_dump<'py>(
     static DUMP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let valid = match valid {
         ValidCounts::Complete(count) => count.into_pyobject(py)?.into_any(),
-        ValidCounts::Each(counts) => counts.clone().into_pyarray(py).into_any(),
+        ValidCounts::Each(counts) => counts.to_array().into_pyarray(py).into_any(),
     };
     result(py, &DUMP, "Dump")?.call1((sums, valid, times, inputs))
 }

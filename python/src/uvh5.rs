@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use corrust::{
     Encoding, Error, Layout,
-    correlate::{Shape, ValidCounts, Visibilities},
+    correlate::{BaselineCounts, Shape, ValidCounts, Visibilities},
     format::{array::Array as Description, uvh5},
 };
 use ndarray::Array2;
@@ -142,11 +142,11 @@ fn valid(dump: &Bound<'_, PyAny>, dim: (usize, usize)) -> PyResult<ValidCounts> 
         return Ok(ValidCounts::Complete(count));
     }
     let counts: PyReadonlyArray2<'_, u64> = valid.extract()?;
-    let counts = counts.as_array().to_owned();
+    let counts = counts.as_array();
     if counts.dim() != dim {
         return Err(value(format!("counts of shape {:?}: expected {dim:?}", counts.dim())));
     }
-    Ok(ValidCounts::Each(counts))
+    Ok(ValidCounts::Each(BaselineCounts::from_array(counts).map_err(Fault::from)?))
 }
 
 /// Reads a UVH5 file whose rows are dumps of all baselines, one dump after the other, as ``write_uvh5`` and

@@ -7,6 +7,7 @@
 //! Romein, "The Tensor-Core Correlator", section 2.
 
 pub(crate) mod backend;
+pub(crate) mod baseline_counts;
 pub(crate) mod baselines;
 pub(crate) mod bits;
 pub(crate) mod cpu;
@@ -23,7 +24,8 @@ pub(crate) mod visibilities;
 
 pub use crate::kernels::correlate::Kernel;
 pub use crate::samples::Shape;
-pub use baselines::{baseline, baselines, useful_operations};
+pub use baseline_counts::BaselineCounts;
+pub use baselines::{baseline, baselines, inputs_of, useful_operations};
 pub use gates::{DROP, Gates};
 pub use plan::{Builder, Correlator};
 pub use visibilities::{Dump, ValidCounts, Visibilities, VisibilitiesMut};

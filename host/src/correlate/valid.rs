@@ -5,11 +5,10 @@
 
 use std::{collections::HashMap, ops::Range};
 
-use ndarray::Array2;
 use rayon::prelude::*;
 
 use super::{
-    baselines::{baseline, baselines},
+    baseline_counts::{BaselineCounts, Pairs},
     gates::Gates,
     visibilities::ValidCounts,
 };
@@ -84,7 +83,7 @@ pub(super) struct Counter {
     /// The same for each channel, of blocks whose channels have gates of their own.
     channels: Option<Vec<OfChannel>>,
     /// Time samples at which one input of a baseline or the other is missing, of the other blocks.
-    lost_each: Option<Array2<u64>>,
+    lost_each: Option<BaselineCounts>,
 }
 
 /// Counts of a channel, by [`Counter`].
@@ -156,10 +155,6 @@ impl Counter {
         };
         let apart = numbers.is_some_and(|numbers| numbers.differ_by_channel());
         let of_all = (!apart).then(|| before(0));
-        let counts = self
-            .lost_each
-            .get_or_insert_with(|| Array2::zeros((shape.channels, baselines(shape.inputs))));
-        let counts = counts.as_slice_mut().expect("counts lie in one piece");
         // Channels between two edges of gaps miss the same, where they belong to the same gates.
         let edges = gaps.iter().flat_map(|gap| [gap.channels.start, gap.channels.end]);
         let mut edges: Vec<usize> = edges.chain([0, shape.channels]).collect();
@@ -169,100 +164,64 @@ impl Counter {
         edges.retain(|&edge| edge <= shape.channels);
         edges.sort_unstable();
         edges.dedup();
-        let row = baselines(shape.inputs);
-        let mut rest = counts;
-        let mut parts = Vec::with_capacity(edges.len());
-        for channels in edges.windows(2) {
-            let (part, others) = rest.split_at_mut((channels[1] - channels[0]) * row);
-            parts.push((channels[0], part));
-            rest = others;
-        }
-        parts.into_par_iter().for_each(|(channel, counts)| {
-            let gaps = gaps.iter().filter(|gap| gap.channels.contains(&channel));
-            let own = of_all.is_none().then(|| before(channel));
+        let parts = edges.par_windows(2).map(|channels| {
+            let gaps = gaps.iter().filter(|gap| gap.channels.contains(&channels[0]));
+            let own = of_all.is_none().then(|| before(channels[0]));
             let before = own.as_ref().or(of_all.as_ref()).expect("one of them");
-            let lost = Lost::new(&gaps.collect::<Vec<_>>(), shape.inputs, before);
-            if !lost.is_nothing() {
-                counts.par_chunks_exact_mut(row).for_each(|counts| lost.add(counts));
-            }
+            (channels[1], lost(&gaps.collect::<Vec<_>>(), shape.inputs, before))
         });
+        let lost = BaselineCounts::from_parts(shape.inputs, parts.collect::<Vec<_>>());
+        match &mut self.lost_each {
+            Some(before) => before.add(&lost),
+            none => *none = Some(lost),
+        }
     }
 
     /// The times of the integration, of channels that differ those of the channel that has most, and the valid
     /// samples among them.
     pub(super) fn finish(self, shape: &Shape) -> (u64, ValidCounts) {
+        let rest = self.times - self.lost;
         let Some(channels) = self.channels else {
-            let rest = self.times - self.lost;
             let valid = match self.lost_each {
                 None => ValidCounts::Complete(rest),
-                Some(lost) => ValidCounts::Each(lost.mapv_into(|lost| rest - lost)),
+                Some(lost) => ValidCounts::Each(lost.map(|_, lost| rest - lost, false)),
             };
             return (self.times, valid);
         };
         let most = channels.iter().map(|channel| channel.times).max().unwrap_or(0);
-        let lost = self.lost_each;
-        let mut counts =
-            lost.unwrap_or_else(|| Array2::zeros((shape.channels, baselines(shape.inputs))));
-        for (mut row, channel) in counts.outer_iter_mut().zip(&channels) {
-            let rest = self.times - self.lost + channel.times - channel.lost;
-            row.mapv_inplace(|lost| rest - lost);
-        }
-        (self.times + most, ValidCounts::Each(counts))
+        let none = || BaselineCounts::zero(shape.channels, shape.inputs);
+        let of = |channel: usize| rest + channels[channel].times - channels[channel].lost;
+        let valid =
+            self.lost_each.unwrap_or_else(none).map(|channel, lost| of(channel) - lost, true);
+        (self.times + most, ValidCounts::Each(valid))
     }
 }
 
 /// The times that are lost to each pair of inputs of one channel.
-struct Lost {
-    /// Number of the list of time samples that each input misses.
-    class: Vec<usize>,
-    /// `[class][class]`: times lost to a pair of inputs.
-    counts: Array2<u64>,
-}
-
-impl Lost {
-    fn new(gaps: &[&Missing], inputs: usize, before: &[u64]) -> Self {
-        let edges = gaps.iter().flat_map(|gap| [gap.inputs.start, gap.inputs.end]);
-        let mut edges: Vec<usize> = edges.chain([0, inputs]).collect();
-        edges.retain(|&edge| edge <= inputs);
-        edges.sort_unstable();
-        edges.dedup();
-        let mut known = HashMap::new();
-        let mut lists: Vec<Vec<Range<usize>>> = Vec::new();
-        let mut class = Vec::with_capacity(inputs);
-        for edge in edges.windows(2) {
-            let gaps = gaps.iter().filter(|gap| gap.inputs.contains(&edge[0]));
-            let list = join(gaps.map(|gap| gap.times.clone()));
-            let number = *known.entry(list.clone()).or_insert(lists.len());
-            if number == lists.len() {
-                lists.push(list);
-            }
-            class.resize(edge[1], number);
+fn lost(gaps: &[&Missing], inputs: usize, before: &[u64]) -> Pairs {
+    let edges = gaps.iter().flat_map(|gap| [gap.inputs.start, gap.inputs.end]);
+    let mut edges: Vec<usize> = edges.chain([0, inputs]).collect();
+    edges.retain(|&edge| edge <= inputs);
+    edges.sort_unstable();
+    edges.dedup();
+    let mut known = HashMap::new();
+    let mut lists: Vec<Vec<Range<usize>>> = Vec::new();
+    let mut classes = Vec::with_capacity(inputs);
+    for edge in edges.windows(2) {
+        let gaps = gaps.iter().filter(|gap| gap.inputs.contains(&edge[0]));
+        let list = join(gaps.map(|gap| gap.times.clone()));
+        let number = *known.entry(list.clone()).or_insert(lists.len());
+        if number == lists.len() {
+            lists.push(list);
         }
-        let count = |range: Range<usize>| before[range.end] - before[range.start];
-        let total = |list: &[Range<usize>]| list.iter().cloned().map(count).sum::<u64>();
-        let totals: Vec<u64> = lists.iter().map(|list| total(list)).collect();
-        let mut counts = Array2::zeros((lists.len(), lists.len()));
-        counts.outer_iter_mut().into_par_iter().enumerate().for_each(|(i, mut row)| {
-            for (j, lost) in row.iter_mut().enumerate() {
-                *lost =
-                    totals[i] + totals[j] - common(&lists[i], &lists[j]).map(count).sum::<u64>();
-            }
-        });
-        Self { class, counts }
+        classes.resize(edge[1], number as u32);
     }
-
-    fn is_nothing(&self) -> bool {
-        self.counts.iter().all(|&lost| lost == 0)
-    }
-
-    /// Adds the missing time samples to the counts of all baselines of a channel.
-    fn add(&self, counts: &mut [u64]) {
-        for (i, &class) in self.class.iter().enumerate() {
-            let lost = self.counts.row(class);
-            let row = &mut counts[baseline(i, 0)..=baseline(i, i)];
-            row.iter_mut().zip(&self.class).for_each(|(count, &class)| *count += lost[class]);
-        }
-    }
+    let count = |range: Range<usize>| before[range.end] - before[range.start];
+    let total = |list: &Vec<Range<usize>>| list.iter().cloned().map(count).sum::<u64>();
+    let totals: Vec<u64> = lists.iter().map(total).collect();
+    Pairs::new(classes, |a, b| {
+        totals[a] + totals[b] - common(&lists[a], &lists[b]).map(count).sum::<u64>()
+    })
 }
 
 /// Ranges ascending, disjoint and apart.

@@ -4,7 +4,7 @@ use ndarray::Array2;
 use num_complex::Complex;
 
 use crate::{
-    correlate::baselines::baselines,
+    correlate::{baseline_counts::BaselineCounts, baselines::baselines},
     device::{host, memory::DeviceSliceMut},
     error::Result,
     sample::Encoding,
@@ -139,7 +139,7 @@ pub enum ValidCounts {
     /// As many behind every baseline of every channel.
     Complete(u64),
     /// Samples behind every `[channel][baseline]`.
-    Each(Array2<u64>),
+    Each(BaselineCounts),
 }
 
 impl ValidCounts {
@@ -150,7 +150,28 @@ impl ValidCounts {
     pub fn get(&self, channel: usize, baseline: usize) -> u64 {
         match self {
             Self::Complete(count) => *count,
-            Self::Each(counts) => counts[[channel, baseline]],
+            Self::Each(counts) => counts.get(channel, baseline),
+        }
+    }
+
+    /// Samples behind all baselines of `channel`, of `inputs` inputs, in the order of [`baseline`](super::baseline).
+    ///
+    /// # Panics
+    /// As [`get`](Self::get).
+    pub fn of_channel(&self, channel: usize, inputs: usize) -> impl Iterator<Item = u64> + '_ {
+        let (complete, pairs) = match self {
+            Self::Complete(count) => (*count, None),
+            Self::Each(counts) => (0, Some(counts.pairs(channel))),
+        };
+        let of = move |i, j| pairs.map_or(complete, |pairs| pairs.get(i, j));
+        (0..inputs).flat_map(move |i| (0..=i).map(move |j| of(i, j)))
+    }
+
+    /// Whether no visibility has a valid sample.
+    pub fn is_zero(&self) -> bool {
+        match self {
+            Self::Complete(count) => *count == 0,
+            Self::Each(counts) => counts.is_zero(),
         }
     }
 }
