@@ -24,8 +24,14 @@ const BLOCKS: u64 = 4;
 const BUFFER: u64 = 1 << 20;
 
 /// Words of kernels whose parameters are no sizes alone: tables, pieces of work, descriptors.
-const OTHERS: [&str; 5] =
-    ["autocorrelate", "channelise", "beamform", "correlate_few", "reorder_planes_words"];
+const OTHERS: [&str; 6] = [
+    "autocorrelate",
+    "channelise",
+    "beamform",
+    "correlate_few",
+    "reorder_fill",
+    "reorder_planes_words",
+];
 
 /// Suites of kernels that are not named as their word.
 const SUITES: [(&str, &str); 13] = [

@@ -33,39 +33,6 @@ parameters! {
     }
 }
 
-parameters! {
-    /// Parameters of [`CLEAR`]. Grid: any; the threads share the cells.
-    pub struct Clear {
-        /// Samples, as those of [`Moments`].
-        pub samples: u64,
-        /// A byte `[block][channel][input]`: not 0 where samples are to be cleared.
-        pub flags: u64,
-        /// Bytes from one channel to the next.
-        pub channel_stride: u64,
-        /// Bytes from one input to the next.
-        pub input_stride: u64,
-        /// Bytes from one time to the next.
-        pub time_stride: u64,
-        /// `C`.
-        pub channels: u32,
-        /// `N`.
-        pub inputs: u32,
-        /// `T`, at least 1.
-        pub times: u32,
-        /// Times of a block; the last block has those that are left.
-        pub block_times: u32,
-        /// Bytes of a sample, 1 or 2.
-        pub sample_bytes: u32,
-        /// The byte that a sample of value zero consists of.
-        pub zero: u32,
-    }
-}
-
-kernels! { CLEARS:
-    /// Gives samples of flagged blocks the value zero: a thread a block of an input's channel.
-    CLEAR: Kernel<Clear> = Kernel::new("kurtosis_clear", 256);
-}
-
 kernels! { MOMENTS_OF_BLOCKS:
     /// Sums of blocks of samples whose inputs are next to each other: a thread a result.
     MOMENTS: Kernel<Moments> = Kernel::new("kurtosis_moments", 256).min_blocks(4).sectors(8);
@@ -74,4 +41,4 @@ kernels! { MOMENTS_OF_BLOCKS:
 }
 
 /// Entries of all.
-pub(super) const ENTRIES: &[&[Entry]] = &[MOMENTS_OF_BLOCKS, CLEARS];
+pub(super) const ENTRIES: &[&[Entry]] = &[MOMENTS_OF_BLOCKS];

@@ -354,6 +354,44 @@ kernels! { PLACING:
         Kernel::new("reorder_place", 256).shared_bytes(PIECE_BYTES + 48).conflicts(2);
 }
 
+parameters! {
+    /// Rows of bytes that are to have one value.
+    pub struct Rectangle {
+        /// Byte of the target at which the first row begins.
+        pub first: u64,
+        /// Bytes from one row to the next.
+        pub pitch: u64,
+        /// Bytes of a row.
+        pub width: u64,
+        /// Number of rows.
+        pub rows: u64,
+    }
+}
+
+parameters! {
+    /// Parameters of [`FILL`]. Grid: any; the blocks share the `count << parts` parts of rectangles, at most 2^31.
+    pub struct FillRectangles {
+        /// Target.
+        pub target: u64,
+        /// A [`Rectangle`] for each of `count`, 8-byte aligned.
+        pub rectangles: u64,
+        /// Number of rectangles.
+        pub count: u32,
+        /// Binary logarithm of the parts of a rectangle, at most 16.
+        pub parts: u32,
+        /// Value of the bytes, below 256.
+        pub byte: u32,
+        /// Bytes of a store, 16, 4 or 1: a divisor of the target, and of each rectangle's first byte, pitch and width. Where
+        /// rectangles overlap, stores are to the same bytes.
+        pub word: u32,
+    }
+}
+
+kernels! { FILLING:
+    /// Gives rectangles of bytes one value.
+    FILL: Kernel<FillRectangles> = Kernel::new("reorder_fill", 256);
+}
+
 /// Entries of all.
 pub(super) const ENTRIES: &[&[Entry]] =
-    &[CORNER_TURNS, PADDING, SHIFTS, GATHERING, QUANTISING, MAKING_PLANES, PLACING];
+    &[CORNER_TURNS, PADDING, SHIFTS, GATHERING, QUANTISING, MAKING_PLANES, PLACING, FILLING];

@@ -4,6 +4,8 @@
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod cnt;
 #[cfg(not(corrust_target = "sm_90a"))]
+pub mod fill;
+#[cfg(not(corrust_target = "sm_90a"))]
 pub mod gather;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod place;

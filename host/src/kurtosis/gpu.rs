@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use corrust_gpu::abi::kurtosis::{CLEAR, Clear, MOMENTS, MOMENTS_ALONG_TIME, Moments};
+use corrust_gpu::abi::kurtosis::{MOMENTS, MOMENTS_ALONG_TIME, Moments};
 
 use rayon::prelude::*;
 
@@ -17,11 +17,11 @@ use crate::{
     samples::Samples,
 };
 
-/// A GPU, its memory for samples, sums and flags, and page-locked memory for sums.
+/// A GPU, its memory for samples and sums, and page-locked memory for sums.
 #[derive(Debug)]
 pub(super) struct OnGpu {
     gpu: Arc<dyn Gpu>,
-    buffers: Option<[Buffer; 3]>,
+    buffers: Option<[Buffer; 2]>,
     pairs: Option<LockedBytes>,
 }
 
@@ -39,7 +39,7 @@ impl OnGpu {
     ) -> Result<()> {
         let stream = Stream::default();
         let address = {
-            let [samples, ..] = self.buffers()?;
+            let [samples, _] = self.buffers()?;
             samples.reserve(bytes.len())?;
             samples.upload(stream, bytes)?;
             samples.address()
@@ -57,7 +57,7 @@ impl OnGpu {
     ) -> Result<()> {
         let results = sums.values.len() / 3;
         let gpu = self.gpu.clone();
-        let [_, buffer, _] = self.buffers()?;
+        let [_, buffer] = self.buffers()?;
         buffer.reserve(16 * results)?;
         let address_of_sums = buffer.address();
         // SAFETY: the samples reach as far as their strides lead, and there is a place for each result.
@@ -79,44 +79,10 @@ impl OnGpu {
         Ok(())
     }
 
-    /// Gives samples at a device address the value zero where `flags`, a byte for each block, channel and input, is not 0.
-    ///
-    /// # Safety
-    /// The samples reach as far as their strides lead, and nothing else uses them until the stream has done this work.
-    pub(super) unsafe fn clear(
-        &mut self,
-        block: &Block,
-        address: u64,
-        stream: Stream,
-        flags: &[u8],
-    ) -> Result<()> {
-        let Block { encoding, extents, strides, block_times } = *block;
-        let gpu = self.gpu.clone();
-        let [.., buffer] = self.buffers()?;
-        buffer.reserve(flags.len())?;
-        buffer.upload(stream, flags)?;
-        let parameters = Clear {
-            samples: address,
-            flags: buffer.address(),
-            channel_stride: strides.channel as u64,
-            input_stride: strides.input as u64,
-            time_stride: strides.time as u64,
-            channels: extents.channels as u32,
-            inputs: extents.inputs as u32,
-            times: extents.times as u32,
-            block_times: block_times as u32,
-            sample_bytes: encoding.bytes() as u32,
-            zero: encoding.zero()[0].into(),
-        };
-        let blocks = flags.len().div_ceil(CLEAR.entry.threads as usize).min(1 << 16) as u32;
-        // SAFETY: there is a flag for each block, channel and input; the caller's promise of the samples.
-        unsafe { gpu.launch(stream, &CLEAR, blocks, &parameters) }
-    }
-
-    fn buffers(&mut self) -> Result<&mut [Buffer; 3]> {
+    fn buffers(&mut self) -> Result<&mut [Buffer; 2]> {
         if self.buffers.is_none() {
             let new = || Buffer::new(&self.gpu, 0);
-            self.buffers = Some([new()?, new()?, new()?]);
+            self.buffers = Some([new()?, new()?]);
         }
         Ok(self.buffers.as_mut().expect("made above"))
     }

@@ -12,7 +12,6 @@ use crate::{
     sample::Encoding,
     samples::{
         extents::{Element, Extents, Memory, Strides},
-        missing::Missing,
         view::Samples,
     },
 };
@@ -188,39 +187,6 @@ impl Kurtosis {
             Some(gpu) => gpu.bring_and_sum(&block, &bytes, sums)?,
         }
         Ok(())
-    }
-}
-
-impl Kurtosis {
-    /// Gives samples of flagged blocks in the memory of the plan's GPU the value zero, in the order of their stream.
-    /// Flagged are whole blocks of times.
-    ///
-    /// # Safety
-    /// No other work uses the samples before the stream has done this.
-    ///
-    /// # Errors
-    /// The device's own.
-    pub(super) unsafe fn clear(
-        &mut self,
-        samples: &Samples<'_>,
-        flagged: &[Missing],
-    ) -> Result<()> {
-        let Some(gpu) = &mut self.gpu else { return samples.check_host() };
-        let (extents, block_times) = (samples.extents(), self.block_times);
-        let (address, stream) = samples.on_device();
-        let Extents { channels, inputs, times } = extents;
-        let mut flags = vec![0_u8; times.div_ceil(block_times) * channels * inputs];
-        for missing in flagged {
-            let block = missing.times.start / block_times;
-            for channel in missing.channels.clone() {
-                let row = (block * channels + channel) * inputs;
-                flags[row + missing.inputs.start..row + missing.inputs.end].fill(1);
-            }
-        }
-        let (encoding, strides) = (self.encoding, samples.strides());
-        let block = Block { encoding, extents, strides, block_times };
-        // SAFETY: as the caller has it.
-        unsafe { gpu.clear(&block, address, stream, &flags) }
     }
 }
 

@@ -21,6 +21,7 @@ use crate::{
         shape::Shape,
         view::Samples,
     },
+    stream::fill::Fill,
 };
 
 /// Samples that are brought to a GPU once: whole blocks of times are put together there and judged, and flagged ones become
@@ -72,6 +73,7 @@ pub struct Stage {
 struct Room {
     stream: Stream,
     buffer: Buffer,
+    fill: Fill,
     times: usize,
     missing: Vec<Missing>,
 }
@@ -92,9 +94,9 @@ impl Stage {
         let kurtosis = plan.gpu(Some(gpu.clone())).build()?;
         let room_times = most.max(1).next_multiple_of(block_times);
         let room = || {
-            let buffer = Buffer::new(gpu, 0)?;
+            let (buffer, fill) = (Buffer::new(gpu, 0)?, Fill::new(gpu)?);
             let stream = gpu.create_stream()?;
-            Ok::<_, Error>(Room { stream, buffer, times: 0, missing: Vec::new() })
+            Ok::<_, Error>(Room { stream, buffer, fill, times: 0, missing: Vec::new() })
         };
         Ok(Self {
             gpu: gpu.clone(),
@@ -247,7 +249,7 @@ impl Stage {
                 unsafe { self.gpu.copy_rows(stream, to, slice.address(), &rows)? };
                 self.gpu.order(stream, slice.stream())?;
                 if !samples.is_ready() {
-                    self.clear(&gaps)?;
+                    self.clear(self.now, &self.placed(&gaps))?;
                 }
             }
             Memory::Host(bytes) if self.is_regular(samples) && samples.is_ready() => {
@@ -263,14 +265,21 @@ impl Stage {
                 self.gpu.wait(stream)?;
             }
         }
+        let gaps = self.placed(&gaps);
         let room = &mut self.rooms[self.now];
-        let first = room.times;
-        room.missing.extend(gaps.into_iter().map(|gap| {
-            let times = gap.times.start + first..gap.times.end + first;
-            Missing { times, ..gap }
-        }));
+        room.missing.extend(gaps);
         room.times += times;
         Ok(())
+    }
+
+    /// Missing samples of which times are counted from the next on, as those of the room.
+    fn placed(&self, gaps: &[Missing]) -> Vec<Missing> {
+        let first = self.times();
+        let place = |gap: &Missing| Missing {
+            times: gap.times.start + first..gap.times.end + first,
+            ..gap.clone()
+        };
+        gaps.iter().map(place).collect()
     }
 
     /// Adds times of which all is missing.
@@ -283,34 +292,27 @@ impl Stage {
     pub fn lose(&mut self, times: usize) -> Result<()> {
         assert!(times <= self.left(), "{times} times");
         let Shape { channels, inputs, .. } = self.shape;
-        self.clear(&[Missing { times: 0..times, channels: 0..channels, inputs: 0..inputs }])?;
+        let all = Missing { times: 0..times, channels: 0..channels, inputs: 0..inputs };
+        self.clear(self.now, &self.placed(&[all]))?;
         let room = &mut self.rooms[self.now];
         room.missing.push(Missing::times(room.times..room.times + times));
         room.times += times;
         Ok(())
     }
 
-    /// Gives samples the value zero; their times are counted from the next on.
-    fn clear(&self, gaps: &[Missing]) -> Result<()> {
+    /// Gives samples of a room the value zero.
+    fn clear(&mut self, number: usize, gaps: &[Missing]) -> Result<()> {
         let Shape { channels, inputs, encoding, layout } = self.shape;
         let counts = match layout {
             Layout::Tcn => [channels, inputs],
             Layout::Cnt => [inputs, self.room_times],
         };
-        let Room { stream, buffer, times: first, .. } = &self.rooms[self.now];
-        for gap in gaps {
-            let times = gap.times.start + first..gap.times.end + first;
-            let gap = Missing { times, ..gap.clone() };
-            for zeros in zero_rows(&gap, layout, None, counts, encoding.bytes()) {
-                let rows = Rows { to: zeros.first, to_pitch: zeros.pitch, ..Rows::one(0) };
-                let rows = Rows { width: zeros.width, count: zeros.rows, ..rows };
-                // SAFETY: the samples are within the room.
-                unsafe {
-                    self.gpu.set_rows(*stream, buffer.address(), &rows, encoding.zero()[0])?;
-                }
-            }
-        }
-        Ok(())
+        let size = encoding.bytes();
+        let zeros = gaps.iter().flat_map(|gap| zero_rows(gap, layout, None, counts, size));
+        let zeros: Vec<_> = zeros.collect();
+        let Room { stream, buffer, fill, .. } = &mut self.rooms[number];
+        // SAFETY: the samples are within the room; the stream orders all work on it.
+        unsafe { fill.fill(*stream, buffer.address(), &zeros, encoding.zero()[0]) }
     }
 
     /// Judges the stretch that was [closed](Self::close) last, once: flagged samples become zero and missing. Returns sums
@@ -320,15 +322,11 @@ impl Stage {
     /// The device's own.
     pub fn judge(&mut self) -> Result<(&Sums, Vec<Missing>)> {
         let Self { kurtosis, judge, sums, shape, room_times, rooms, closed, .. } = self;
-        let view = rooms[*closed].view(shape, *room_times);
-        kurtosis.sums_into(view, sums)?;
+        kurtosis.sums_into(rooms[*closed].view(shape, *room_times), sums)?;
         let flagged = judge.flagged(sums);
-        if !flagged.is_empty() {
-            // SAFETY: nothing else uses the room's samples before they are judged.
-            unsafe { kurtosis.clear(&view, &flagged)? };
-        }
-        rooms[*closed].missing.extend(flagged.iter().cloned());
-        Ok((sums, flagged))
+        self.clear(self.closed, &flagged)?;
+        self.rooms[self.closed].missing.extend(flagged.iter().cloned());
+        Ok((&self.sums, flagged))
     }
 
     /// The samples of the stretch that was [closed](Self::close) last, in the GPU's memory; missing ones are zero there.

@@ -19,7 +19,12 @@ use crate::{
     },
     error::Result,
     layout::Layout,
-    samples::{extents::Memory, gather::Gather, view::Samples},
+    samples::{
+        extents::Memory,
+        gather::{Gather, Zeros},
+        view::Samples,
+    },
+    stream::fill::Fill,
 };
 
 /// Bytes of samples that are copied at once where nothing asks for more: enough to amortise a launch, few
@@ -29,7 +34,7 @@ pub(crate) const PIECE_BYTES: usize = 32 << 20;
 /// Rows that are as long as this reach the device as quickly as one.
 pub(crate) const LEAST_ROW: usize = 4096;
 
-/// Most copies of rows, and most rectangles of zeros, that are enqueued for one piece.
+/// Most copies of rows that are enqueued for one piece.
 const MOST_COPIES: usize = 64;
 
 /// Samples in host memory that a [`Feeder`] carries.
@@ -40,8 +45,8 @@ pub(crate) struct Parcel<'a> {
     pub bytes: usize,
     /// Rows that the copy engine can bring, if they are few and long enough to.
     pub rows: Option<Vec<Rows>>,
-    /// Clears bytes after the copies, from an address on and on a stream.
-    pub clear: &'a dyn Fn(u64, Stream) -> Result<()>,
+    /// Bytes that are cleared after the copies, and their value.
+    pub zeros: (&'a [Zeros], u8),
     /// Writes a part of the whole, from its byte on.
     pub fill: &'a (dyn Fn(usize, &mut [u8]) + Sync),
 }
@@ -65,6 +70,7 @@ pub(crate) struct Feeder {
 struct Set {
     stream: Stream,
     source: Buffer,
+    fill: Fill,
 }
 
 impl Feeder {
@@ -121,14 +127,6 @@ impl Feeder {
         }
         let gather = Gather::new(samples, layout, None);
         let (zero, zeros) = gather.zeros();
-        let clear = |address, stream| {
-            zeros.iter().try_for_each(|zeros| {
-                let rows = Rows { to: zeros.first, to_pitch: zeros.pitch, ..Rows::one(0) };
-                let rows = Rows { width: zeros.width, count: zeros.rows, ..rows };
-                // SAFETY: the set has room for the gathered samples.
-                unsafe { gpu.set_rows(stream, address, &rows, zero) }
-            })
-        };
         let (address, stream) = match samples.memory() {
             Memory::Device(slice) => {
                 let set = self.set(gather.bytes())?;
@@ -139,14 +137,14 @@ impl Feeder {
                     unsafe { gpu.copy_rows(stream, address, slice.address(), &rows)? };
                 }
                 gpu.order(stream, slice.stream())?;
-                clear(address, stream)?;
+                // SAFETY: the set has room for the gathered samples, and its stream orders all work on it.
+                unsafe { set.fill.fill(stream, address, zeros, zero)? };
                 (address, stream)
             }
             Memory::Host(memory) => {
-                let rows = gather.rows(LEAST_ROW).filter(|_| zeros.len() <= MOST_COPIES);
+                let (bytes, rows) = (gather.bytes(), gather.rows(LEAST_ROW));
                 let fill = |first, part: &mut [u8]| gather.fill(first, part);
-                let parcel =
-                    Parcel { memory, bytes: gather.bytes(), rows, clear: &clear, fill: &fill };
+                let parcel = Parcel { memory, bytes, rows, zeros: (zeros, zero), fill: &fill };
                 self.carry(&parcel)?
             }
         };
@@ -163,33 +161,39 @@ impl Feeder {
     pub(crate) fn carry(&mut self, parcel: &Parcel<'_>) -> Result<(u64, Stream)> {
         let gpu = self.gpu.clone();
         let copies = self.copies()?;
+        let by_engine =
+            |rows: &&Vec<Rows>| rows.len() <= MOST_COPIES && gpu.is_locked(parcel.memory);
+        let rows = parcel.rows.as_ref().filter(by_engine);
+        self.lent |= rows.is_some();
         let set = self.set(parcel.bytes)?;
         let (stream, address) = (set.stream, set.source.address());
         // Work on the set's earlier samples comes first.
         gpu.order(stream, copies)?;
-        match parcel.rows.as_ref().filter(|rows| rows.len() <= MOST_COPIES) {
-            Some(rows) if gpu.is_locked(parcel.memory) => {
-                self.lent = true;
+        match rows {
+            Some(rows) => {
                 for rows in rows {
                     // SAFETY: the set has room for the parcel; the caller's memory is read until it is given
                     // back.
                     unsafe { gpu.copy_in(copies, address, parcel.memory, rows)? };
                 }
-                (parcel.clear)(address, copies)?;
+                let (zeros, zero) = parcel.zeros;
+                // SAFETY: the set has room for the parcel; the stream of the copies orders all work on it.
+                unsafe { set.fill.fill(copies, address, zeros, zero)? };
             }
             // SAFETY: as above; nothing is read after the return.
-            _ => unsafe { gpu.upload_filled(copies, address, parcel.bytes, parcel.fill)? },
+            None => unsafe { gpu.upload_filled(copies, address, parcel.bytes, parcel.fill)? },
         }
         gpu.order(copies, stream)?;
         Ok((address, stream))
     }
 
     /// The set whose turn it is, with room for `bytes` bytes.
-    fn set(&mut self, bytes: usize) -> Result<&Set> {
+    fn set(&mut self, bytes: usize) -> Result<&mut Set> {
         let index = self.next;
         if self.sets.len() <= index {
             let source = Buffer::new(&self.gpu, 0)?;
-            self.sets.push(Set { stream: self.gpu.create_stream()?, source });
+            let (stream, fill) = (self.gpu.create_stream()?, Fill::new(&self.gpu)?);
+            self.sets.push(Set { stream, source, fill });
         }
         self.next = (index + 1) % self.count;
         let set = &mut self.sets[index];

@@ -171,7 +171,7 @@ impl GpuBackend {
             memory,
             bytes: count * pitch,
             rows: (width >= LEAST_ROW).then(|| vec![rows]),
-            clear: &|_, _| Ok(()),
+            zeros: (&[], 0),
             fill: &fill,
         };
         let (address, stream) = self.feeder.carry(&parcel)?;
