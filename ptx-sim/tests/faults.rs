@@ -3,7 +3,7 @@
 mod common;
 
 use common::{bytes, expect, fault, kernel, run, words};
-use ptx_sim::{Error, FaultKind, Module};
+use ptx_sim::{Error, FaultKind, Launch, Memory, Module, launch};
 
 const SHARED: &str = ".extern .shared .align 16 .b8 shared[];";
 
@@ -378,5 +378,49 @@ fn unknown_instructions_and_modifiers_are_errors() {
             }
             other => panic!("{body}: {other:?}"),
         }
+    }
+}
+
+/// Blocks that store the same value to the same words are no race, however the host's threads run them.
+#[test]
+fn the_same_value_by_many_blocks_is_no_race() {
+    const WORDS: u32 = 20_000;
+    let store = |value: &str| {
+        kernel(
+            "sm_80",
+            "",
+            &format!(
+                "
+    .reg .b32 %r<5>;
+    .reg .b64 %rd<2>;
+    .reg .pred %p<2>;
+    ld.param.u64 %rd1, [buffer];
+    mov.u32 %r2, %ctaid.x;
+    mov.u32 %r3, 0;
+    mov.u32 %r4, 0;
+NEXT:
+    st.global.u32 [%rd1], {value};
+    add.u64 %rd1, %rd1, 4;
+    add.u32 %r4, %r4, 1;
+    setp.lt.u32 %p1, %r4, {WORDS};
+    @%p1 bra NEXT;
+    ret;"
+            ),
+        )
+    };
+    let run = |ptx: &str| {
+        let module = Module::parse(ptx).unwrap();
+        let memory = Memory::new();
+        let buffer = memory.alloc(4 * u64::from(WORDS));
+        memory.write(buffer, &[9; 4 * WORDS as usize]).unwrap();
+        let (grid, block) = ([4, 1, 1], [1, 1, 1]);
+        let params = &buffer.to_le_bytes();
+        launch(&module, &memory, Launch { entry: "k", grid, block, params, ..Launch::default() })
+    };
+    for _ in 0..10 {
+        let report = run(&store("%r3")).unwrap();
+        assert_eq!(report.same_value.len(), 1);
+        let error = run(&store("%r2")).unwrap_err().to_string();
+        assert!(error.contains("race"), "{error}");
     }
 }

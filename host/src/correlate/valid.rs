@@ -204,12 +204,18 @@ fn lost(gaps: &[&Missing], inputs: usize, before: &[u64]) -> Pairs {
     edges.retain(|&edge| edge <= inputs);
     edges.sort_unstable();
     edges.dedup();
+    // Times that are missing between two edges.
+    let mut missing = vec![Vec::new(); edges.len() - 1];
+    for gap in gaps {
+        let place = |input| edges.partition_point(|&edge| edge < input).min(edges.len() - 1);
+        let range = place(gap.inputs.start)..place(gap.inputs.end);
+        missing[range].iter_mut().for_each(|times| times.push(gap.times.clone()));
+    }
     let mut known = HashMap::new();
     let mut lists: Vec<Vec<Range<usize>>> = Vec::new();
     let mut classes = Vec::with_capacity(inputs);
-    for edge in edges.windows(2) {
-        let gaps = gaps.iter().filter(|gap| gap.inputs.contains(&edge[0]));
-        let list = join(gaps.map(|gap| gap.times.clone()));
+    for (edge, times) in edges.windows(2).zip(missing) {
+        let list = join(times.into_iter());
         let number = *known.entry(list.clone()).or_insert(lists.len());
         if number == lists.len() {
             lists.push(list);

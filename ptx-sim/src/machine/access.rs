@@ -1,7 +1,7 @@
 //! Loads, stores and atomics in every state space.
 
 use super::clocks::Clocks;
-use super::shadow::Kind;
+use super::shadow::{Kind, Write};
 use super::shared::{Actor, Conflict, Remote, Shared};
 use super::state::SharedAddress;
 use super::team::Team;
@@ -21,7 +21,7 @@ pub type Addresses = [u64; LANES];
 /// Registers of one vector access at most.
 const MAX_VECTOR: usize = 8;
 
-impl Team<'_> {
+impl<'a> Team<'a> {
     /// Addresses that an operand points to, in its own space.
     #[inline]
     pub fn addresses(warp: &Warp, address: &Address) -> Addresses {
@@ -82,14 +82,14 @@ impl Team<'_> {
 
     /// The allocation that holds an access to global memory.
     #[inline(always)]
-    pub fn region<'r>(
-        &'r self,
-        last: Option<&'r Region>,
+    pub fn region(
+        &self,
+        last: Option<&'a Region>,
         lane: usize,
         address: u64,
         bytes: u32,
         align: u32,
-    ) -> Step<&'r Region> {
+    ) -> Step<&'a Region> {
         let region = match last {
             Some(region) if region.holds(address, u64::from(bytes)) => region,
             _ => match self.env.view.find(address, u64::from(bytes)) {
@@ -356,21 +356,20 @@ impl Team<'_> {
                 })
             }),
         };
+        let mut regions = [None; LANES];
         let mut last = None;
         for lane in lanes(mask) {
             last = Some(self.region(last, lane, at[lane], total, total)?);
+            regions[lane] = last;
         }
-        self.global(warp, at, mask, total, op.order, Kind::Write(&same))?;
-        let mut last = None;
-        for lane in lanes(mask) {
-            let region = self.region(last, lane, at[lane], total, total)?;
+        let store = |lane: usize| {
+            let region: &Region = regions[lane].expect("lanes of the mask have regions");
             for (e, values) in values.iter().enumerate() {
-                let to = at[lane] + e as u64 * u64::from(bytes);
-                region.store(to, bytes, values[lane]);
+                region.store(at[lane] + e as u64 * u64::from(bytes), bytes, values[lane]);
             }
-            last = Some(region);
-        }
-        Ok(())
+        };
+        let write = Write { same: &same, store: &store };
+        self.global(warp, at, mask, total, op.order, Kind::Write(write))
     }
 
     pub fn atomic(&mut self, warp: &mut Warp, op: &Atomic, mask: Mask) -> Step {

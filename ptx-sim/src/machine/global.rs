@@ -15,7 +15,7 @@ use crate::lanes::{LANES, Mask, lanes};
 use crate::program::{Ordering, Scope};
 
 impl Team<'_> {
-    /// Checks and notes an access of the lanes of `mask` to `bytes` bytes of global memory each.
+    /// Checks and notes an access of the lanes of `mask` to `bytes` bytes of global memory each, and stores what it writes.
     #[inline]
     pub fn global(
         &mut self,
@@ -31,7 +31,15 @@ impl Team<'_> {
             let way = if order.scope == Scope::Weak { self.way(&kind) } else { Way::past(&kind) };
             tracer.borrow_mut().access(at, mask, bytes, way);
         }
-        let Some(shadow) = &env.shadow else { return Ok(()) };
+        let store = || {
+            if let Kind::Write(write) = kind {
+                lanes(mask).for_each(write.store);
+            }
+        };
+        let Some(shadow) = &env.shadow else {
+            store();
+            return Ok(());
+        };
         self.note(shadow, warp, at, mask, bytes, order.scope, kind)?;
         if order.scope != Scope::Weak && self.env.program.synchronises {
             let does = match kind {
@@ -50,6 +58,10 @@ impl Team<'_> {
                     does,
                 );
             }
+        }
+        // Whoever finds the value of a release finds what it orders.
+        if order.scope != Scope::Weak {
+            store();
         }
         Ok(())
     }
@@ -134,8 +146,7 @@ impl Team<'_> {
                         && mask >> twin & 1 != 0
                         && twin < lane
                         && at[twin] == at[lane];
-                    let same =
-                        matches!(kind, Kind::Write(same) if same(lane, here.then_some(twin)));
+                    let same = matches!(kind, Kind::Write(write) if (write.same)(lane, here.then_some(twin)));
                     if !same || what != WRITES {
                         return Err(self.global_race(lane, at[lane], other, what));
                     }
@@ -143,6 +154,10 @@ impl Team<'_> {
                     *notes.entry((other.source, source)).or_default() += 1;
                     record.write = mine;
                 }
+            }
+            // While the records are held: a block that finds this store finds its value.
+            if let (Kind::Write(write), Scope::Weak) = (kind, scope) {
+                (write.store)(lane);
             }
         }
         Ok(())

@@ -51,13 +51,21 @@ pub struct Shadow {
 #[derive(Clone, Copy)]
 pub enum Kind<'a> {
     Read,
-    /// Whether a lane stores what another lane of the same instruction does, or what memory holds.
-    Write(&'a dyn Fn(usize, Option<usize>) -> bool),
+    Write(Write<'a>),
     Atomic,
 }
 
-/// A write of bytes that are not compared.
-pub const COPY: Kind = Kind::Write(&|_, _| false);
+/// What a store does with a lane's value.
+#[derive(Clone, Copy)]
+pub struct Write<'a> {
+    /// Whether the lane stores what another lane of the same instruction does, or what memory holds.
+    pub same: &'a dyn Fn(usize, Option<usize>) -> bool,
+    /// Stores it.
+    pub store: &'a dyn Fn(usize),
+}
+
+/// A write of bytes that are not compared, and that are stored elsewhere.
+pub const COPY: Kind = Kind::Write(Write { same: &|_, _| false, store: &|_| () });
 
 impl Shadow {
     /// Records for accesses of `granule` bytes and more, a power of two.
