@@ -15,7 +15,7 @@ fn scan(axial_ratio: Option<f64>, diffusion_time: f64) -> Scan {
         brightness: 2e6,
         ..Diffusion::default()
     };
-    Scan { diffusion, rows: 64, columns: 64, frames: 300, pixel: 0.25, dwell: 5e-6, line: 4e-4 }
+    Scan { diffusion, rows: 64, columns: 64, frames: 200, pixel: 0.25, dwell: 5e-6, line: 4e-4 }
 }
 
 /// The simulated diffusion constant and number lie within four standard errors of the fit's, which are below a tenth.
@@ -74,7 +74,7 @@ fn brightness_is_that_of_the_molecules() {
             diffusion,
             rows: 8,
             columns: 8,
-            frames: 4000,
+            frames: 1500,
             pixel: 1.0,
             dwell: 1e-6,
             line: 1e-2,

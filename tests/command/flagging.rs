@@ -6,7 +6,7 @@ use command::{done, refused};
 use ndarray::{Array3, Array4, ArrayD, Axis};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use crate::support::command;
+use crate::support::{command, tier};
 
 const INPUTS: usize = 3;
 const CHANNELS: usize = 4;
@@ -294,7 +294,8 @@ fn spectra_go_without_what_is_flagged() {
     let simulate = "simulate --raw -o scan.vdif --encoding vdif-2 --inputs 3 --rate 32MHz";
     done(folder, &format!("{simulate} --times 64000"));
     let judged = "--flag sk --sk-times 100 --false-alarm 0.05 --flags f.npy --kurtosis k.npy";
-    for (device, layout) in [("cpu", "tcn"), ("cpu", "cnt"), ("sim", "tcn"), ("sim", "cnt")] {
+    let all = [("cpu", "tcn"), ("cpu", "cnt"), ("sim", "tcn"), ("sim", "cnt")];
+    for (device, layout) in tier::cases("sim", &all, 2) {
         let engine =
             format!("--channels 16 --taps 4 --level --device {device} --output-layout {layout}");
         done(folder, &format!("channelise scan.vdif -o all.npy {engine}"));

@@ -15,9 +15,9 @@ use std::{
 use command::{command, done};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use crate::support::command;
+use crate::support::{command, tier};
 
-/// Runs that are killed: as many as `CORRUST_KILLS` says.
+/// Runs that are killed in the full tier, and half of them in the quick one; or as many as `CORRUST_KILLS` says.
 const KILLS: usize = 60;
 
 /// A recording, counts, raw voltages.
@@ -75,7 +75,8 @@ fn killed_at_any_moment_outputs_are_complete_or_absent() {
     let folder = inputs();
     let folder = folder.path();
     let expected = undisturbed(folder);
-    let kills = std::env::var("CORRUST_KILLS").map_or(KILLS, |text| text.parse().unwrap());
+    let kills = if tier::full() { KILLS } else { KILLS / 2 };
+    let kills = std::env::var("CORRUST_KILLS").map_or(kills, |text| text.parse().unwrap());
     let mut random = StdRng::seed_from_u64(24);
     let mut ended = [0; 2];
     for kill in 0..kills {

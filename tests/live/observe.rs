@@ -18,7 +18,7 @@ use crate::{
     service::{Service, numbers},
     support::{
         command::{command, done, refused},
-        witness,
+        tier, witness,
     },
 };
 
@@ -554,9 +554,9 @@ fn raw_folder() -> tempfile::TempDir {
 /// Raw voltages that come as frames give what their file gives, with frames that are lost, and flags.
 #[test]
 fn raw_voltages_of_a_stream_are_those_of_their_file() {
-    for (device, judged, lossy) in
-        [("cpu", true, false), ("cpu", false, true), ("sim", true, true), ("sim", false, false)]
-    {
+    let all =
+        [("cpu", false, true), ("cpu", true, false), ("sim", false, false), ("sim", true, true)];
+    for (device, judged, lossy) in tier::cases("sim", &all, 2) {
         let folder = raw_folder();
         let folder = folder.path();
         let input = |prefix: &str| {
