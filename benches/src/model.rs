@@ -4,7 +4,7 @@
 //! time of their bytes.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -108,6 +108,9 @@ struct State {
     kernels: BTreeSet<&'static str>,
 }
 
+/// Estimates of the longest launch of each kernel on each chip, by all models of the process.
+static LONGEST: Mutex<BTreeMap<(String, &str), Estimate>> = Mutex::new(BTreeMap::new());
+
 /// Entry, blocks, and parameters with the same words for all addresses.
 type Key = (&'static str, u32, Vec<u8>);
 
@@ -120,6 +123,12 @@ impl Model {
             .iter()
             .map(|(name, _)| *name)
             .find(|name| words().any(|word| word.eq_ignore_ascii_case(name)))
+    }
+
+    /// What was predicted of the longest timed launch of each kernel, for people to read.
+    pub fn reports() -> Vec<String> {
+        let longest = LONGEST.lock().unwrap_or_else(PoisonError::into_inner);
+        longest.iter().map(|((chip, entry), made)| format!("{entry} on {chip}\n{made}")).collect()
     }
 
     /// The chip of a name, or of a JSON file, with the kernels that `CORRUST_PTX` names.
@@ -303,6 +312,12 @@ impl Model {
         let counts =
             sampled.count(&module, &self.memory, code.as_deref(), &self.chip).map_err(fault)?;
         let made = estimate(&counts, code.as_deref(), &self.chip).map_err(fault)?;
+        let mut longest = LONGEST.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = longest.entry((self.chip.name.clone(), entry.name));
+        let known = known.or_insert_with(|| made.clone());
+        if made.seconds > known.seconds {
+            *known = made.clone();
+        }
         let mut state = self.state();
         let launched = state.launched.entry((entry.name, blocks)).or_insert((0, made.clone()));
         *launched = (launched.0 + 1, made.clone());

@@ -6,6 +6,7 @@
 #![cfg_attr(not(any(cuda, feature = "sim")), allow(dead_code, reason = "nothing drives a GPU"))]
 
 pub mod autocorrelate;
+pub(crate) mod backend;
 pub mod beamform;
 pub mod channelise;
 pub mod correlate;

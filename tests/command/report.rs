@@ -1,4 +1,4 @@
-//! `--report`: what the simulator counted, of every system.
+//! `--report`: what the simulator counted of every system, and models predicted.
 
 use crate::support::command::{done, refused};
 
@@ -32,6 +32,10 @@ fn every_system_prints_what_the_simulator_counted() {
         "{text}"
     );
     assert!(!folder.join("w.npy").exists(), "refused before any work");
+    let bench = "bench channelise --device model:a100 --inputs 2 --channels 1024 --samples 65536 --kernel fused";
+    let text = done(folder, &format!("{bench} --report"));
+    let from = text.find("channelise_fused").expect("the kernel's name");
+    assert!(text[from..].contains("predicted: ") && text[from..].contains(" spilled ("), "{text}");
     let text = refused(folder, "info x.npy --report");
     assert!(text.contains("unexpected argument '--report'"), "{text}");
 }

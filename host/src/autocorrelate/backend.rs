@@ -2,8 +2,8 @@
 
 use super::{state::State, sums_mut::SumsMut, times::Entry};
 use crate::{
+    backend::not_on_device,
     error::{Error, Result},
-    kernels::autocorrelate::Kernel,
     samples::view::Samples,
 };
 
@@ -20,7 +20,7 @@ pub(crate) trait Backend: Send {
     /// Advances the state by a number of instants with photons of each sensor; called where it [takes](Self::takes_times)
     /// them.
     fn accumulate_times(&mut self, _instants: u64, _photons: &[Vec<Entry<u32>>]) -> Result<()> {
-        Err(Error::invalid(format!("{}: correlates counts, no times", self.device_name())))
+        Err(Error::invalid("photons by their times on a GPU: expected counts"))
     }
 
     /// Waits until all sums are up to date.
@@ -33,15 +33,6 @@ pub(crate) trait Backend: Send {
 
     /// Copies the current sums to device memory.
     fn snapshot_device(&mut self, _room: &SumsMut<'_>) -> Result<()> {
-        Err(Error::invalid(format!(
-            "{}: leaves sums in host memory, not in a GPU's",
-            self.device_name()
-        )))
+        Err(not_on_device("sums"))
     }
-
-    /// Name of the device, for people to read.
-    fn device_name(&self) -> &str;
-
-    /// The kernel: [`Kernel::Auto`] where it depends on the blocks of counts.
-    fn kernel(&self) -> Kernel;
 }

@@ -21,7 +21,6 @@ use crate::{
         times::{Curve, Entry, Lists, Run, by_lists},
     },
     error::Result,
-    kernels::autocorrelate::Kernel,
     layout::Layout,
     samples::view::Samples,
 };
@@ -235,14 +234,6 @@ impl Backend for Cpu {
     fn state_into(&mut self, state: &mut State) -> Result<()> {
         state.clone_from(&self.state);
         Ok(())
-    }
-
-    fn device_name(&self) -> &str {
-        "CPU"
-    }
-
-    fn kernel(&self) -> Kernel {
-        Kernel::Auto
     }
 }
 

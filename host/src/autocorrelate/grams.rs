@@ -209,7 +209,6 @@ impl Units {
 /// The sums of a stream on a GPU.
 pub(super) struct Grams {
     gpu: Arc<dyn Gpu>,
-    name: String,
     ruler: Ruler,
     units: Units,
     feeder: Feeder,
@@ -295,7 +294,6 @@ impl Grams {
         let row_bytes = MOST_ROW_BYTES.min(gpu.free_bytes()? / 8) as usize;
         let most = MOST_INSTANTS.min(MOST_BYTES / sensors).min(row_bytes / (inputs * count));
         let mut grams = Self {
-            name: gpu.facts().name.clone(),
             feeder: Feeder::new(&gpu, 2),
             correlator,
             instants: 0,
@@ -530,14 +528,6 @@ impl Backend for Grams {
             }
         }
         Ok(())
-    }
-
-    fn device_name(&self) -> &str {
-        &self.name
-    }
-
-    fn kernel(&self) -> Kernel {
-        Kernel::TensorCores
     }
 }
 

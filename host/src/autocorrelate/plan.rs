@@ -21,6 +21,7 @@ use crate::{
         state::State,
         sums_mut::SumsMut,
     },
+    backend::Placed,
     device::{
         choice::{Device, Devices},
         gpu::Gpu,
@@ -29,7 +30,7 @@ use crate::{
     kernels::autocorrelate::Kernel,
     layout::Layout,
     samples::{
-        extents::{Element, Extents, Memory},
+        extents::{Element, Extents},
         feed::Feed,
         view::Samples,
     },
@@ -146,7 +147,7 @@ pub struct Autocorrelator {
     bytes: Shape,
     wide: bool,
     instants: u64,
-    backend: Box<dyn Backend>,
+    backend: Placed<dyn Backend, Kernel>,
     /// Device of the backend. One of its GPUs may have the stream's first counts in its memory.
     place: PlanDevices<Kernel>,
     /// Rows, and most counts of a sensor, in bytes.
@@ -213,7 +214,7 @@ impl Autocorrelator {
         let gpus = if free && on_cpu { Vec::new() } else { place.open()? };
         let head = std::mem::take(&mut state.head);
         let (pairs, most_counts) = (state.pairs(), state.most_counts());
-        let backend = backend(state, gpus.clone(), place.kernel, place.tuning.as_deref())?;
+        let backend = backend(state, &gpus, place.kernel, place.tuning.as_deref())?;
         let place = PlanDevices { gpus, device: Device::Cpu.into(), ..place.clone() };
         Ok(Self {
             shape,
@@ -461,12 +462,7 @@ impl Autocorrelator {
 
     /// The bytes of some counts, wherever they are, `[instant][sensor]`.
     fn gathered(&self, counts: &Samples<'_>) -> Result<Vec<u8>> {
-        match counts.memory() {
-            Memory::Device(slice) if !self.place.gpus.is_empty() => {
-                counts.gather_from(slice.owner(&self.place.gpus)?, Layout::Tcn)
-            }
-            _ => counts.gather(Layout::Tcn),
-        }
+        counts.gather_anywhere(&self.place.gpus, Layout::Tcn)
     }
 
     /// Takes in what the head still needs of counts that come now.
@@ -611,16 +607,17 @@ fn digits(lists: &[Vec<Entry<u32>>]) -> Vec<Vec<Entry<u32>>> {
 /// The backend on some GPUs, or on the CPU where there is none, continuing from `state`.
 fn backend(
     state: State,
-    gpus: Vec<Arc<dyn Gpu>>,
+    gpus: &[Arc<dyn Gpu>],
     kernel: Kernel,
     tuning: Option<&Tuning>,
-) -> Result<Box<dyn Backend>> {
-    let on = |gpu: Arc<dyn Gpu>, state| -> Result<Box<dyn Backend>> {
+) -> Result<Placed<dyn Backend, Kernel>> {
+    let on = |gpu: Arc<dyn Gpu>, state| -> Result<(Kernel, Box<dyn Backend>)> {
         if Grams::takes(&gpu, &state, kernel)? {
-            return Ok(Box::new(Grams::new(gpu, state)?));
+            return Ok((Kernel::TensorCores, Box::new(Grams::new(gpu, state)?)));
         }
         let tuned = Tuning::or_of(tuning, gpu.facts())?.autocorrelate;
-        Ok(Box::new(GpuBackend::new(gpu, state, kernel, tuned)?))
+        let backend = GpuBackend::new(gpu, state, kernel, tuned)?;
+        Ok((backend.kernel(), Box::new(backend)))
     };
     if !gpus.is_empty() && Kernel::OF_CPU.contains(&kernel) {
         let of_gpus = Kernel::ALL.iter().filter(|kernel| !Kernel::OF_CPU.contains(kernel));
@@ -629,12 +626,17 @@ fn backend(
             format!("kernel {kernel} does not run on a GPU: expected {names}, or device cpu");
         return Err(Error::invalid(reason));
     }
-    match &gpus[..] {
-        [gpu] => on(gpu.clone(), state),
-        [_, _, ..] => Ok(Box::new(Split::new(gpus, state, on)?)),
-        [] if kernel == Kernel::Auto || Kernel::OF_CPU.contains(&kernel) => {
-            Ok(Box::new(Cpu::new(state)))
+    Ok(match gpus {
+        [] => {
+            // Counts or times, whichever a call brings.
+            kernel.on_cpu(&Kernel::OF_CPU, |_| Some(()))?;
+            Placed::new(gpus, (Kernel::Auto, Box::new(Cpu::new(state))))
         }
-        [] => Err(kernel.not_on_a_cpu(&Kernel::OF_CPU)),
-    }
+        [gpu] => Placed::new(gpus, on(gpu.clone(), state)?),
+        _ => {
+            let split = Split::new(gpus.to_vec(), state, on)?;
+            let gpus = &gpus[..split.parts.count()];
+            Placed::new(gpus, (split.parts.first().kernel, Box::new(split)))
+        }
+    })
 }

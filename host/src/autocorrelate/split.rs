@@ -18,13 +18,14 @@ pub(super) struct Split {
     shape: Shape,
     pairs: Vec<[u32; 2]>,
     instants: u64,
-    parts: Parts<RowPart>,
+    pub(super) parts: Parts<RowPart>,
     /// The state on its way to one of the GPUs, whose memory the next one uses again.
     state: Option<State>,
 }
 
 /// Some of the rows.
-struct RowPart {
+pub(super) struct RowPart {
+    pub(super) kernel: Kernel,
     backend: Box<dyn Backend>,
     sensors: Range<usize>,
     /// The state as it was asked for last, whose memory is used again.
@@ -36,7 +37,7 @@ impl Split {
     pub(super) fn new(
         gpus: Vec<Arc<dyn Gpu>>,
         state: State,
-        on: impl Fn(Arc<dyn Gpu>, State) -> Result<Box<dyn Backend>>,
+        on: impl Fn(Arc<dyn Gpu>, State) -> Result<(Kernel, Box<dyn Backend>)>,
     ) -> Result<Self> {
         let parts = Parts::new(gpus, state.pairs.len(), |gpu, rows| {
             let needed = state.pairs[rows.clone()].as_flattened();
@@ -45,7 +46,8 @@ impl Split {
             let sensors = first as usize..last as usize + 1;
             let state = state.rows(rows, first, sensors.len());
             let room = State::new(state.shape, state.pairs.clone());
-            Ok(RowPart { backend: on(gpu, state)?, sensors, state: room })
+            let (kernel, backend) = on(gpu, state)?;
+            Ok(RowPart { kernel, backend, sensors, state: room })
         })?;
         let State { shape, pairs, instants, .. } = state;
         Ok(Self { shape, pairs, instants, parts, state: None })
@@ -97,13 +99,5 @@ impl Backend for Split {
         }
         self.state = Some(state);
         Ok(())
-    }
-
-    fn device_name(&self) -> &str {
-        self.parts.name()
-    }
-
-    fn kernel(&self) -> Kernel {
-        self.parts.first().backend.kernel()
     }
 }

@@ -1,11 +1,7 @@
 //! A place that computes: the CPU, a GPU, or several.
 
 use super::beams::{Beams, BeamsMut};
-use crate::{
-    error::{Error, Result},
-    kernels::beamform::Kernel,
-    samples::view::Samples,
-};
+use crate::{backend::not_on_device, error::Result, samples::view::Samples};
 
 /// A place that forms beams: the CPU, a GPU, or the simulator.
 pub(crate) trait Backend: Send {
@@ -22,20 +18,11 @@ pub(crate) trait Backend: Send {
     /// Enqueues the beams of voltages, samples `[B][F][P][T]` and added counts `[F][P][B]` to be left in
     /// device memory.
     fn beamform_device(&mut self, _voltages: &Samples<'_>, _room: &BeamsMut<'_>) -> Result<()> {
-        Err(Error::invalid(format!(
-            "{}: leaves beams in host memory, not in a GPU's",
-            self.device_name()
-        )))
+        Err(not_on_device("beams"))
     }
 
     /// Waits until everything enqueued is done.
     fn wait(&mut self) -> Result<()> {
         Ok(())
     }
-
-    /// Name of the device, for people to read.
-    fn device_name(&self) -> &str;
-
-    /// The kernel, never [`Kernel::Auto`].
-    fn kernel(&self) -> Kernel;
 }

@@ -71,7 +71,7 @@ pub(super) fn backend(
     shape: &Shape,
     rounding: Rounding,
     kernel: Kernel,
-) -> Result<Box<dyn Backend>> {
+) -> Result<(Kernel, Box<dyn Backend>)> {
     let mut candidates = &[Kernel::CpuAvx512Vnni, Kernel::CpuAvx2, Kernel::CpuPortable][..];
     if shape.encoding == Encoding::Cf16 {
         if matches!(kernel, Kernel::CpuAvx512Vnni | Kernel::CpuAvx2) {
@@ -81,30 +81,16 @@ pub(super) fn backend(
         }
         candidates = &[Kernel::CpuPortable];
     }
-    let found = match kernel {
-        Kernel::Auto => candidates.iter().find_map(|&kernel| Some((kernel, tile(kernel)?))),
-        named if !candidates.contains(&named) => {
-            return Err(named.not_on_a_cpu(candidates));
-        }
-        named => tile(named).map(|tile| (named, tile)),
-    };
-    let Some((kernel, tile)) = found else {
-        return Err(Error::Device(format!(
-            "kernel {kernel}: this CPU lacks the instructions, expected kernel auto"
-        )));
-    };
-    let threads = rayon::current_num_threads();
-    let plural = if threads == 1 { "" } else { "s" };
-    Ok(Box::new(Cpu {
+    let (kernel, tile) = kernel.on_cpu(candidates, tile)?;
+    let cpu = Cpu {
         shape: *shape,
         rounding,
-        kernel,
         tile,
-        name: format!("CPU ({threads} thread{plural})"),
         columns: Vec::new(),
         float_columns: Vec::new(),
         shifts: vec![rounding.first_shift(); shape.shifts()],
-    }))
+    };
+    Ok((kernel, Box::new(cpu)))
 }
 
 /// The tile of a kernel, if this CPU has the instructions.
@@ -124,9 +110,7 @@ fn tile(kernel: Kernel) -> Option<Tile> {
 struct Cpu {
     shape: Shape,
     rounding: Rounding,
-    kernel: Kernel,
     tile: Tile,
-    name: String,
     /// `[F P][group][D]`.
     columns: Vec<Column>,
     /// The same, of `cf16` weights.
@@ -343,14 +327,6 @@ impl Backend for Cpu {
             }
         }
         Ok(())
-    }
-
-    fn device_name(&self) -> &str {
-        &self.name
-    }
-
-    fn kernel(&self) -> Kernel {
-        self.kernel
     }
 }
 

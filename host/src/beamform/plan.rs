@@ -11,6 +11,7 @@ use super::{
     split::Split,
 };
 use crate::{
+    backend::Placed,
     beamform::{
         backend::Backend,
         beams::{Beams, BeamsMut},
@@ -129,12 +130,11 @@ impl Builder {
         }
         let gpus = place.open()?;
         Ok(Beamformer {
-            gpu: gpus.first().cloned(),
             backend: backend(
                 &shape,
                 weights,
                 rounding,
-                gpus,
+                &gpus,
                 place.kernel,
                 place.tuning.as_deref(),
             )?,
@@ -181,8 +181,7 @@ pub struct Beamformer {
     rounding: Rounding,
     incoherent: bool,
     has_weights: bool,
-    backend: Box<dyn Backend>,
-    gpu: Option<Arc<dyn Gpu>>,
+    backend: Placed<dyn Backend, Kernel>,
 }
 
 impl Beamformer {
@@ -223,7 +222,7 @@ impl Beamformer {
     /// The GPU that beamforms, the first of several; [`None`] on the CPU. It copies quickest from memory that
     /// it has locked ([`Gpu::locked_bytes`]).
     pub fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
-        self.gpu.as_ref()
+        self.backend.gpu()
     }
 
     /// Name of the device that beamforms, for people to read.
@@ -407,17 +406,24 @@ fn backend(
     shape: &Shape,
     weights: Encoding,
     rounding: Rounding,
-    gpus: Vec<Arc<dyn Gpu>>,
+    gpus: &[Arc<dyn Gpu>],
     kernel: Kernel,
     tuning: Option<&Tuning>,
-) -> Result<Box<dyn Backend>> {
+) -> Result<Placed<dyn Backend, Kernel>> {
     let on = |gpu: Arc<dyn Gpu>, shape: &Shape| {
         let tuning = Tuning::or_of(tuning, gpu.facts())?;
         GpuBackend::new(gpu, shape, weights, rounding, (kernel, tuning))
     };
-    match &gpus[..] {
-        [] => cpu::backend(shape, rounding, kernel),
-        [gpu] => Ok(Box::new(on(gpu.clone(), shape)?)),
-        _ => Ok(Box::new(Split::new(gpus, shape, on)?)),
-    }
+    Ok(match gpus {
+        [] => Placed::new(gpus, cpu::backend(shape, rounding, kernel)?),
+        [gpu] => {
+            let backend = on(gpu.clone(), shape)?;
+            Placed::new(gpus, (backend.kernel(), Box::new(backend)))
+        }
+        _ => {
+            let split = Split::new(gpus.to_vec(), shape, on)?;
+            let gpus = &gpus[..split.parts.count()];
+            Placed::new(gpus, (split.parts.first().kernel(), Box::new(split)))
+        }
+    })
 }

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{encode::weight_bytes, gpu::GpuBackend};
+use super::gpu::GpuBackend;
 use crate::{
     beamform::{
         backend::Backend,
-        beams::{Beams, BeamsMut},
+        beams::{Beams, BeamsMut, Room},
         shape::Shape,
     },
     device::gpu::Gpu,
     error::Result,
-    kernels::beamform::Kernel,
     layout::Layout,
     samples::view::Samples,
     stream::parts::Parts,
@@ -20,7 +19,7 @@ use crate::{
 /// A beamformer of which each channel is on one of the GPUs.
 pub(super) struct Split {
     shape: Shape,
-    parts: Parts<GpuBackend>,
+    pub(super) parts: Parts<GpuBackend>,
     /// Beams on their way to one of the GPUs, whose memory the next ones use again.
     beams: Beams,
 }
@@ -41,29 +40,18 @@ impl Split {
 
 impl Backend for Split {
     fn set_weights(&mut self, weights: &[u8]) -> Result<()> {
-        let weight = weight_bytes(self.shape.encoding);
-        let channel = self.shape.weights() / self.shape.channels * weight;
-        let all = self.parts.ranges().map(|range| range.start * channel..range.end * channel);
-        let all: Vec<_> = all.map(|range| &weights[range]).collect();
-        self.parts.each(all, |part, weights| part.backend.set_weights(weights))
+        let shares = self.parts.shares(weights);
+        self.parts.each(shares, |part, weights| part.backend.set_weights(weights))
     }
 
     fn set_shifts(&mut self, shifts: &[u32]) -> Result<()> {
-        let channel = self.shape.shifts() / self.shape.channels;
-        let all = self.parts.ranges().map(|range| range.start * channel..range.end * channel);
-        let all: Vec<_> = all.map(|range| &shifts[range]).collect();
-        self.parts.each(all, |part, shifts| part.backend.set_shifts(shifts))
+        let shares = self.parts.shares(shifts);
+        self.parts.each(shares, |part, shifts| part.backend.set_shifts(shifts))
     }
 
     fn beamform(&mut self, voltages: &Samples<'_>, beams: &mut Beams) -> Result<()> {
         let polarisations = self.shape.polarisations;
-        let mut rooms = Vec::new();
-        let mut rest = beams.room();
-        for channels in self.parts.ranges() {
-            let (room, after) = rest.split(channels.len());
-            rooms.push(room);
-            rest = after;
-        }
+        let rooms = self.parts.rooms(beams.room(), Room::split);
         self.parts.feed(
             voltages,
             Layout::Tcn,
@@ -106,13 +94,5 @@ impl Backend for Split {
 
     fn wait(&mut self) -> Result<()> {
         self.parts.each_alone(Backend::wait)
-    }
-
-    fn device_name(&self) -> &str {
-        self.parts.name()
-    }
-
-    fn kernel(&self) -> Kernel {
-        self.parts.first().kernel()
     }
 }

@@ -1,7 +1,5 @@
 //! A place that computes: the CPU, a GPU, or several.
 
-use std::sync::Arc;
-
 use num_complex::Complex;
 
 use super::{
@@ -10,10 +8,7 @@ use super::{
     spectra::{Spectra, SpectraMut},
 };
 use crate::{
-    device::gpu::Gpu,
-    error::{Error, Result},
-    kernels::channelise::Kernel,
-    samples::raw::RawSamples,
+    backend::not_on_device, error::Result, kernels::channelise::Kernel, samples::raw::RawSamples,
 };
 
 /// Setup of a backend.
@@ -50,10 +45,7 @@ pub(super) trait Backend: Send {
         _batch: &Batch,
         _room: &SpectraMut<'_>,
     ) -> Result<()> {
-        Err(Error::invalid(format!(
-            "{}: leaves spectra in host memory, not in a GPU's",
-            self.device_name()
-        )))
+        Err(not_on_device("spectra"))
     }
 
     /// Replaces the gains.
@@ -66,15 +58,4 @@ pub(super) trait Backend: Send {
     fn wait(&mut self) -> Result<()> {
         Ok(())
     }
-
-    /// The GPU that channelises, if one does.
-    fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
-        None
-    }
-
-    /// Name of the device, for people to read.
-    fn device_name(&self) -> &str;
-
-    /// The kernel, never [`Kernel::Auto`].
-    fn kernel(&self) -> Kernel;
 }

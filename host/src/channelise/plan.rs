@@ -10,6 +10,7 @@ use super::{
     places::{Batch, Delays, Places},
 };
 use crate::{
+    backend::Placed,
     channelise::{
         backend::{Backend, Setup},
         delays::DelayModel,
@@ -246,7 +247,7 @@ impl Builder {
             gains: &gains,
             turns: delays.is_some(),
         };
-        let backend = backend(place.open()?, &setup)?;
+        let backend = backend(&place.open()?, &setup)?;
         Ok(Channeliser {
             backend,
             places: Places::new(&shape, &prototype, delays),
@@ -333,7 +334,7 @@ pub struct Channeliser {
     shape: Shape,
     prototype: Vec<f64>,
     places: Places,
-    backend: Box<dyn Backend>,
+    backend: Placed<dyn Backend, Kernel>,
 }
 
 impl Channeliser {
@@ -612,10 +613,13 @@ impl Channeliser {
 }
 
 /// The backend on a GPU, or on the CPU where there is none.
-fn backend(gpus: Vec<Arc<dyn Gpu>>, setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
-    match &gpus[..] {
-        [] => cpu::backend(setup),
-        [gpu] => Ok(Box::new(GpuBackend::new(gpu.clone(), setup)?)),
+fn backend(gpus: &[Arc<dyn Gpu>], setup: &Setup<'_>) -> Result<Placed<dyn Backend, Kernel>> {
+    match gpus {
+        [] => Ok(Placed::new(gpus, cpu::backend(setup)?)),
+        [gpu] => {
+            let backend = GpuBackend::new(gpu.clone(), setup)?;
+            Ok(Placed::new(gpus, (backend.kernel, Box::new(backend))))
+        }
         _ => Err(Error::invalid(format!("{} GPUs for one F-engine: expected one", gpus.len()))),
     }
 }

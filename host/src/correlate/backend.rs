@@ -5,7 +5,8 @@ use super::{
     visibilities::{Visibilities, VisibilitiesMut},
 };
 use crate::{
-    error::{Error, Result},
+    backend::not_on_device,
+    error::Result,
     kernels::correlate::Kernel,
     layout::Layout,
     quantise::Packed,
@@ -42,10 +43,7 @@ pub(crate) trait Backend: Send {
 
     /// Brings all gates' sums to the memory of one of the plan's GPUs.
     fn dump_device(&mut self, _room: &VisibilitiesMut<'_>) -> Result<()> {
-        Err(Error::invalid(format!(
-            "{}: leaves visibilities in host memory, not in a GPU's",
-            self.device_name()
-        )))
+        Err(not_on_device("visibilities"))
     }
 
     /// Forgets the sums since the last dump.
@@ -55,12 +53,6 @@ pub(crate) trait Backend: Send {
     fn wait(&mut self) -> Result<()> {
         Ok(())
     }
-
-    /// Name of the device, for people to read.
-    fn device_name(&self) -> &str;
-
-    /// The kernel, never [`Kernel::Auto`].
-    fn kernel(&self) -> Kernel;
 }
 
 /// [`Backend::accumulate_packed`] of a backend that takes no words.

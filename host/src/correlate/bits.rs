@@ -20,24 +20,20 @@ use num_complex::Complex;
 use rayon::prelude::*;
 
 use crate::{
+    backend::Placed,
     correlate::{
         backend::{Backend, Setup},
         baselines::baselines,
         gates::{DROP, Gates},
         split::plain,
-        visibilities::{Visibilities, VisibilitiesMut},
+        visibilities::{Room, Visibilities, VisibilitiesMut},
     },
     device::{gpu::Gpu, host},
-    error::{Error, Result},
+    error::Result,
     kernels::correlate::Kernel,
     layout::Layout,
     sample::Encoding,
-    samples::{
-        extents::{Extents, Memory},
-        missing::Missing,
-        shape::Shape,
-        view::Samples,
-    },
+    samples::{extents::Extents, missing::Missing, shape::Shape, view::Samples},
     tuning::Tuning,
 };
 
@@ -48,21 +44,44 @@ const TIMES: usize = Encoding::B1.times();
 /// Most bytes of `ci8` samples that words are made into at once.
 const PIECE_BYTES: usize = 64 << 20;
 
-/// The backend for whole words, and the one for the time samples of incomplete words.
-pub(super) struct Bits {
+/// The backend of a plan of bits on some GPUs, or on the CPU where there is none.
+pub(super) fn backend(
+    gpus: &[Arc<dyn Gpu>],
+    setup: &Setup<'_>,
+) -> Result<Placed<dyn Backend, Kernel>> {
+    if setup.shifts.iter().any(|&shift| shift > 0) {
+        return Ok(Times::new(gpus, setup)?.map::<dyn Backend>(|times| times));
+    }
+    let &Setup { shape, kernel, gates, tuning, .. } = setup;
+    let whole = |words| {
+        let (shape, tuning, gpus) = (*shape, tuning.cloned(), gpus.to_vec());
+        Box::new(Words { shape, kernel, gates, tuning, gpus, words, times: None })
+    };
+    Ok(plain(gpus, setup)?.map::<dyn Backend>(|words| whole(words)))
+}
+
+/// The backend of whole words, and that of the times of other words.
+struct Words {
     shape: Shape,
     kernel: Kernel,
     gates: usize,
-    shifts: Vec<usize>,
     tuning: Option<Tuning>,
     gpus: Vec<Arc<dyn Gpu>>,
-    /// Counts ones of words; none where inputs are delayed.
-    words: Option<Box<dyn Backend>>,
-    /// Multiplies times, once there was need of it.
-    times: Option<Box<dyn Backend>>,
-    /// Whether `times` has sums since the last dump.
+    /// Counts ones.
+    words: Box<dyn Backend>,
+    /// Made once there is need of it.
+    times: Option<Placed<Times, Kernel>>,
+}
+
+/// A backend of words all of whose times are multiplied by themselves, as `ci8`.
+struct Times {
+    /// Shape of the words.
+    shape: Shape,
+    gpus: Vec<Arc<dyn Gpu>>,
+    backend: Box<dyn Backend>,
+    /// Whether there are sums since the last dump.
     used: bool,
-    /// Sums of `times`, before they are added to the others.
+    /// Sums, before they are added to those of words.
     sums: Visibilities,
 }
 
@@ -77,46 +96,15 @@ enum Word {
     Part,
 }
 
-impl Bits {
-    /// Reserves the visibilities of a plan on some GPUs, or on the CPU.
-    pub(super) fn new(gpus: Vec<Arc<dyn Gpu>>, setup: &Setup<'_>) -> Result<Self> {
-        let &Setup { shape, kernel, gates, shifts, tuning } = setup;
-        let delays = shifts.iter().any(|&shift| shift > 0);
-        let words = (!delays).then(|| plain(gpus.clone(), setup)).transpose()?;
-        let mut bits = Self {
-            shape: *shape,
-            kernel,
-            gates,
-            shifts: shifts.to_vec(),
-            tuning: tuning.cloned(),
-            gpus,
-            words,
-            times: None,
-            used: false,
-            sums: Visibilities::default(),
-        };
-        if bits.words.is_none() {
-            bits.times()?;
-        }
-        Ok(bits)
-    }
-
-    /// Backend of single time samples.
-    fn times(&mut self) -> Result<&mut dyn Backend> {
+impl Words {
+    /// Backend of times.
+    fn times(&mut self) -> Result<&mut Times> {
         if self.times.is_none() {
-            let shape = Shape { encoding: Encoding::Ci8, ..self.shape };
-            let Self { kernel, gates, ref shifts, ref tuning, .. } = *self;
-            let tuning = tuning.as_ref();
-            let setup = Setup { shape: &shape, kernel, gates, shifts, tuning };
-            self.times = Some(plain(self.gpus.clone(), &setup)?);
+            let Self { ref shape, kernel, gates, ref tuning, .. } = *self;
+            let setup = Setup { shape, kernel, gates, shifts: &[], tuning: tuning.as_ref() };
+            self.times = Some(Times::new(&self.gpus, &setup)?);
         }
-        Ok(&mut **self.times.as_mut().expect("made above"))
-    }
-
-    /// The backend that says what the plan is.
-    fn main(&self) -> &dyn Backend {
-        let main = self.words.as_ref().or(self.times.as_ref());
-        &**main.expect("a plan has one of them")
+        Ok(self.times.as_mut().expect("made above"))
     }
 
     /// Gate of each word that can be multiplied as such, [`DROP`] of all others, and ranges of words that are
@@ -128,9 +116,6 @@ impl Bits {
     ) -> (Vec<u8>, Vec<Range<usize>>) {
         let held = samples.extents().times;
         let count = held.div_ceil(TIMES);
-        if self.words.is_none() {
-            return (vec![DROP; count], std::iter::once(0..count).collect());
-        }
         let (mut numbers, mut parts) = (Vec::with_capacity(count), Vec::<Range<usize>>::new());
         for (word, state) in states(samples, count).into_iter().enumerate() {
             let times = word * TIMES..held.min((word + 1) * TIMES);
@@ -149,9 +134,21 @@ impl Bits {
         }
         (numbers, parts)
     }
+}
 
-    /// Adds the products of the words `part`, a time sample at a time.
-    fn add_times(
+impl Times {
+    /// Reserves the visibilities of a plan.
+    fn new(gpus: &[Arc<dyn Gpu>], setup: &Setup<'_>) -> Result<Placed<Self, Kernel>> {
+        let shape = Shape { encoding: Encoding::Ci8, ..*setup.shape };
+        let sums = Visibilities::default();
+        let of_times =
+            |backend| Self { shape: *setup.shape, gpus: gpus.to_vec(), backend, used: false, sums };
+        let backend = plain(gpus, &Setup { shape: &shape, ..*setup })?;
+        Ok(backend.map(|backend| Box::new(of_times(backend))))
+    }
+
+    /// Adds the products of the words `part`.
+    fn add(
         &mut self,
         samples: &Samples<'_>,
         part: Range<usize>,
@@ -159,23 +156,21 @@ impl Bits {
     ) -> Result<()> {
         let word_bytes = 2 * TIMES * self.shape.inputs * self.shape.channels;
         let most = (PIECE_BYTES / word_bytes).max(1);
-        let (gpus, encoding) = (self.gpus.clone(), self.shape.encoding);
         let held = samples.extents().times;
-        let backend = self.times()?;
         for first in part.clone().step_by(most) {
             let times = first * TIMES..held.min(part.end.min(first + most) * TIMES);
-            let piece = Unpacked::new(&samples.times(times.clone()), encoding, &gpus)?;
-            backend.accumulate(&piece.view(), gates.map(|gates| gates.times(times)))?;
+            let piece = samples.times(times.clone());
+            let piece = Unpacked::new(&piece, self.shape.encoding, &self.gpus)?;
+            self.backend.accumulate(&piece.view(), gates.map(|gates| gates.times(times)))?;
         }
         self.used = true;
         Ok(())
     }
 
-    /// Adds the sums of `times` to those of `words`.
+    /// Adds the sums of a gate to those of words.
     fn add_sums(&mut self, gate: usize, to: &mut [Complex<i64>]) -> Result<()> {
         self.sums.make_room(&self.shape)?;
-        let times = self.times.as_mut().expect("it was used");
-        times.dump_into(gate, &mut self.sums)?;
+        self.backend.dump_into(gate, &mut self.sums)?;
         let sums = self.sums.integer().and_then(|sums| sums.as_slice());
         let sums = sums.expect("room for integers in standard order");
         to.par_iter_mut().zip(sums).for_each(|(to, sum)| *to += sum);
@@ -183,43 +178,30 @@ impl Bits {
     }
 }
 
-impl Backend for Bits {
+impl Backend for Words {
     fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<Gates<'_>>) -> Result<()> {
         let (numbers, parts) = self.divide(samples, gates);
-        if let Some(words) = &mut self.words
-            && numbers.iter().any(|&number| number != DROP)
-        {
+        if numbers.iter().any(|&number| number != DROP) {
             let all = numbers.iter().all(|&number| number == 0);
-            words.accumulate(&samples.words(), (!all).then_some((&numbers).into()))?;
+            self.words.accumulate(&samples.words(), (!all).then_some((&numbers).into()))?;
         }
-        parts.into_iter().try_for_each(|part| self.add_times(samples, part, gates))
+        parts.into_iter().try_for_each(|part| self.times()?.add(samples, part, gates))
     }
 
     fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities) -> Result<()> {
-        match (&mut self.words, &mut self.times) {
-            (Some(words), _) => words.dump_into(gate, visibilities)?,
-            (None, times) => {
-                let times = times.as_mut().expect("a plan has one of them");
-                return times.dump_into(gate, visibilities);
-            }
-        }
-        if self.used
-            && let super::visibilities::Room::Integer(room) = visibilities.room()
+        self.words.dump_into(gate, visibilities)?;
+        if let Some(times) = self.times.as_mut().filter(|times| times.used)
+            && let Room::Integer(room) = visibilities.room()
         {
-            self.add_sums(gate, room)?;
+            times.add_sums(gate, room)?;
         }
         Ok(())
     }
 
     fn dump_device(&mut self, room: &VisibilitiesMut<'_>) -> Result<()> {
-        match (&mut self.words, &mut self.times) {
-            (Some(words), _) => words.dump_device(room)?,
-            (None, times) => {
-                return times.as_mut().expect("a plan has one of them").dump_device(room);
-            }
-        }
+        self.words.dump_device(room)?;
         let VisibilitiesMut::Integer(room) = room else { return Ok(()) };
-        if self.used {
+        if let Some(times) = self.times.as_mut().filter(|times| times.used) {
             let gpu = room.read().owner(&self.gpus)?.clone();
             let (address, stream) = (room.read().address(), room.read().stream());
             let count = self.shape.channels * baselines(self.shape.inputs);
@@ -229,7 +211,7 @@ impl Backend for Bits {
                 // SAFETY: the room has been checked; the stream orders all work on it.
                 unsafe {
                     gpu.download(stream, address, bytemuck::cast_slice_mut(&mut sums))?;
-                    self.add_sums(gate, &mut sums)?;
+                    times.add_sums(gate, &mut sums)?;
                     gpu.upload(stream, address, bytemuck::cast_slice(&sums))?;
                 }
             }
@@ -238,25 +220,37 @@ impl Backend for Bits {
     }
 
     fn reset(&mut self) {
-        self.used = false;
-        self.words.iter_mut().chain(&mut self.times).for_each(|backend| backend.reset());
+        self.words.reset();
+        self.times.iter_mut().for_each(|times| times.reset());
     }
 
     fn wait(&mut self) -> Result<()> {
         // Waits for the second backend even if the first fails.
-        let mut waited = Ok(());
-        for backend in self.words.iter_mut().chain(&mut self.times) {
-            waited = waited.and(backend.wait());
-        }
-        waited
+        let waited = self.words.wait();
+        waited.and(self.times.as_mut().map_or(Ok(()), |times| times.wait()))
+    }
+}
+
+impl Backend for Times {
+    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<Gates<'_>>) -> Result<()> {
+        self.add(samples, 0..samples.extents().times.div_ceil(TIMES), gates)
     }
 
-    fn device_name(&self) -> &str {
-        self.main().device_name()
+    fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities) -> Result<()> {
+        self.backend.dump_into(gate, visibilities)
     }
 
-    fn kernel(&self) -> Kernel {
-        self.main().kernel()
+    fn dump_device(&mut self, room: &VisibilitiesMut<'_>) -> Result<()> {
+        self.backend.dump_device(room)
+    }
+
+    fn reset(&mut self) {
+        self.used = false;
+        self.backend.reset();
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        self.backend.wait()
     }
 }
 
@@ -291,18 +285,7 @@ impl Unpacked {
     fn new(samples: &Samples<'_>, encoding: Encoding, gpus: &[Arc<dyn Gpu>]) -> Result<Self> {
         let Extents { channels, inputs, times: held } = samples.extents();
         let (times, planes) = (held.div_ceil(TIMES), encoding.planes());
-        let gathered = match samples.memory() {
-            Memory::Host(_) => samples.gather(Layout::Cnt)?,
-            Memory::Device(slice) => {
-                let gpu = gpus.iter().find(|gpu| slice.check(gpu).is_ok()).ok_or_else(|| {
-                    Error::invalid(format!(
-                        "samples at device address {:#x}: expected them in the memory of the plan's GPU",
-                        slice.address()
-                    ))
-                })?;
-                samples.gather_from(gpu, Layout::Cnt)?
-            }
-        };
+        let gathered = samples.gather_anywhere(gpus, Layout::Cnt)?;
         let mut bytes = host::zeros::<u8>(channels * inputs * times * 2 * TIMES)?;
         bytes.par_chunks_exact_mut(2 * TIMES).enumerate().with_min_len(256).for_each(
             |(index, samples)| {

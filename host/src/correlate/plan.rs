@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::{
-    bits::Bits,
+    bits,
     split::plain,
     valid::{Counter, DelayedGaps},
 };
 use crate::{
+    backend::Placed,
     correlate::{
         backend::{Backend, Setup},
         gates::{DROP, Gates},
@@ -116,9 +117,8 @@ impl Builder {
             shifts: &shifts,
         };
         Ok(Correlator {
-            gpu: gpus.first().cloned(),
             several: gpus.len().min(shape.channels) > 1,
-            backend: backend(gpus, &setup)?,
+            backend: backend(&gpus, &setup)?,
             counters: (0..gates).map(|_| Counter::default()).collect(),
             delays: shifts.iter().any(|&shift| shift > 0).then(|| DelayedGaps::new(&shifts)),
             shape,
@@ -159,8 +159,7 @@ impl Builder {
 /// ```
 pub struct Correlator {
     shape: Shape,
-    backend: Box<dyn Backend>,
-    gpu: Option<Arc<dyn Gpu>>,
+    backend: Placed<dyn Backend, Kernel>,
     /// Whether several GPUs share the channels.
     several: bool,
     /// The samples behind each gate's sums.
@@ -190,7 +189,7 @@ impl Correlator {
     /// The GPU that correlates, the first of several; [`None`] on the CPU. It copies quickest from memory that
     /// it has locked ([`Gpu::locked_bytes`]).
     pub fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
-        self.gpu.as_ref()
+        self.backend.gpu()
     }
 
     /// Name of the device that correlates, for people to read.
@@ -334,7 +333,7 @@ impl Correlator {
             let missing = blocks.gaps(missing, &piece);
             let gates = gates.map(|gates| gates.times(piece.start * size..piece.end * size));
             let part = words.times(piece);
-            match (words.memory(), &self.gpu) {
+            match (words.memory(), self.backend.gpu()) {
                 (Memory::Device(slice), Some(gpu)) => {
                     if self.several {
                         return Err(Error::invalid(
@@ -536,9 +535,9 @@ impl Correlator {
 }
 
 /// The backend on some GPUs, or on the CPU where there is none.
-fn backend(gpus: Vec<Arc<dyn Gpu>>, setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
+fn backend(gpus: &[Arc<dyn Gpu>], setup: &Setup<'_>) -> Result<Placed<dyn Backend, Kernel>> {
     match setup.shape.encoding.is_bits() {
-        true => Ok(Box::new(Bits::new(gpus, setup)?)),
+        true => bits::backend(gpus, setup),
         false => plain(gpus, setup),
     }
 }

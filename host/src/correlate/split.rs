@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{cpu, gpu::GpuBackend, visibilities::Room};
 use crate::{
+    backend::Placed,
     correlate::{
         backend::{Backend, Setup},
         baselines::baselines,
@@ -54,13 +55,8 @@ impl Backend for Split {
 
     fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities) -> Result<()> {
         let row = baselines(self.shape.inputs);
-        let mut rooms = Vec::new();
-        let mut rest = visibilities.room();
-        for channels in self.parts.ranges() {
-            let (room, after) = rest.split(channels.len() * row);
-            rooms.push(room);
-            rest = after;
-        }
+        let rooms =
+            self.parts.rooms(visibilities.room(), |room, channels| room.split(channels * row));
         self.parts.each(rooms, |part, room| part.backend.dump_room(gate, room))
     }
 
@@ -100,21 +96,23 @@ impl Backend for Split {
     fn wait(&mut self) -> Result<()> {
         self.parts.each_alone(Backend::wait)
     }
-
-    fn device_name(&self) -> &str {
-        self.parts.name()
-    }
-
-    fn kernel(&self) -> Kernel {
-        self.parts.first().kernel()
-    }
 }
 
-/// The backend of samples all of which it multiplies alike.
-pub(super) fn plain(gpus: Vec<Arc<dyn Gpu>>, setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
-    match &gpus[..] {
-        [] => cpu::backend(setup),
-        [gpu] => Ok(Box::new(GpuBackend::new(gpu.clone(), setup)?)),
-        _ => Ok(Box::new(Split::new(gpus, setup)?)),
-    }
+/// The backend of samples all of which it multiplies alike, on some GPUs, or on the CPU where there is none.
+pub(super) fn plain(
+    gpus: &[Arc<dyn Gpu>],
+    setup: &Setup<'_>,
+) -> Result<Placed<dyn Backend, Kernel>> {
+    Ok(match gpus {
+        [] => Placed::new(gpus, cpu::backend(setup)?),
+        [gpu] => {
+            let backend = GpuBackend::new(gpu.clone(), setup)?;
+            Placed::new(gpus, (backend.kernel, Box::new(backend)))
+        }
+        _ => {
+            let split = Split::new(gpus.to_vec(), setup)?;
+            let gpus = &gpus[..split.parts.count()];
+            Placed::new(gpus, (split.parts.first().kernel, Box::new(split)))
+        }
+    })
 }

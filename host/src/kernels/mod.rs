@@ -37,13 +37,29 @@ macro_rules! kernels {
                 }
             }
 
-            /// Error of a plan on a CPU, which runs the kernels `able`.
-            pub(crate) fn not_on_a_cpu(self, able: &[Self]) -> crate::error::Error {
-                let able = able.iter().map(|able| able.name());
-                let able = ["auto"].into_iter().chain(able).collect::<Vec<_>>().join(", ");
-                crate::error::Error::invalid(format!(
-                    "kernel {self} does not run on a CPU: expected {able}"
-                ))
+            /// The kernel of a plan on a CPU, and what `by` has for it where the CPU has the instructions: one of
+            /// `able`, the quickest first.
+            pub(crate) fn on_cpu<T>(
+                self,
+                able: &[Self],
+                by: impl Fn(Self) -> Option<T>,
+            ) -> crate::error::Result<(Self, T)> {
+                let found = match self {
+                    Self::Auto => able.iter().find_map(|&kernel| Some((kernel, by(kernel)?))),
+                    named if able.contains(&named) => by(named).map(|found| (named, found)),
+                    named => {
+                        let able = able.iter().map(|able| able.name());
+                        let able = ["auto"].into_iter().chain(able).collect::<Vec<_>>().join(", ");
+                        return Err(crate::error::Error::invalid(format!(
+                            "kernel {named} does not run on a CPU: expected {able}"
+                        )));
+                    }
+                };
+                found.ok_or_else(|| {
+                    crate::error::Error::Device(format!(
+                        "kernel {self}: this CPU lacks the instructions, expected kernel auto"
+                    ))
+                })
             }
         }
 

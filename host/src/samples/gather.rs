@@ -348,6 +348,16 @@ impl Samples<'_> {
         Gather::new(self, layout, None).collect()
     }
 
+    /// [`gather_from`](Self::gather_from) the one of `gpus` that has them in its memory; on the CPU there are none.
+    pub(crate) fn gather_anywhere(&self, gpus: &[Arc<dyn Gpu>], layout: Layout) -> Result<Vec<u8>> {
+        match self.memory {
+            Memory::Device(slice) if !gpus.is_empty() => {
+                self.gather_from(slice.owner(gpus)?, layout)
+            }
+            _ => self.gather(layout),
+        }
+    }
+
     /// [`gather`](Self::gather) of samples that may also be in the memory of `gpu`, whose stream is waited
     /// for.
     ///

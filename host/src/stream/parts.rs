@@ -16,7 +16,6 @@ pub(crate) struct Parts<B> {
     /// GPUs of the parts come first; others may still have samples in their memory.
     gpus: Vec<Arc<dyn Gpu>>,
     parts: Vec<Part<B>>,
-    name: String,
 }
 
 /// Range and backend of one GPU.
@@ -42,12 +41,12 @@ impl<B: Send> Parts<B> {
             let backend = make(gpu.clone(), range.clone()).map_err(|error| named(gpu, error))?;
             Ok(Part { range, backend })
         });
-        Ok(Self { parts: parts.collect::<Result<_>>()?, name: names(&gpus[..number]), gpus })
+        Ok(Self { parts: parts.collect::<Result<_>>()?, gpus })
     }
 
-    /// The GPUs, as a person would name them.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    /// The number of parts.
+    pub(crate) fn count(&self) -> usize {
+        self.parts.len()
     }
 
     /// The GPUs of the parts, and others that may have samples in their memory, or room for results.
@@ -68,6 +67,23 @@ impl<B: Send> Parts<B> {
     /// Range of each part.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         self.parts.iter().map(|part| part.range.clone())
+    }
+
+    /// What each part has of `all`, as much for every channel or row.
+    pub(crate) fn shares<'a, T>(&self, all: &'a [T]) -> Vec<&'a [T]> {
+        let each = all.len() / self.parts.last().map_or(1, |part| part.range.end);
+        self.ranges().map(|range| &all[range.start * each..range.end * each]).collect()
+    }
+
+    /// Room of each part: `split` divides room after so many channels or rows.
+    pub(crate) fn rooms<R>(&self, all: R, split: impl Fn(R, usize) -> (R, R)) -> Vec<R> {
+        let (mut rooms, mut rest) = (Vec::new(), all);
+        for range in self.ranges() {
+            let (room, after) = split(rest, range.len());
+            rooms.push(room);
+            rest = after;
+        }
+        rooms
     }
 
     /// Does something for every part, each with a thing of its own, all at the same time.
@@ -142,16 +158,6 @@ impl<B: Send> Parts<B> {
     }
 }
 
-/// The names of GPUs, equal neighbours together.
-fn names(gpus: &[Arc<dyn Gpu>]) -> String {
-    let names: Vec<&str> = gpus.iter().map(|gpu| &*gpu.facts().name).collect();
-    let alike = names.chunk_by(|a, b| a == b).map(|alike| match alike.len() {
-        1 => alike[0].to_owned(),
-        count => format!("{count} x {}", alike[0]),
-    });
-    alike.collect::<Vec<_>>().join(" + ")
-}
-
 /// An error of a GPU with its name.
 fn named(gpu: &Arc<dyn Gpu>, error: Error) -> Error {
     let name = gpu.name();
@@ -189,7 +195,10 @@ mod tests {
         let error = made.err().expect("the second part fails").to_string();
         assert!(error.starts_with("sim 2 (simulator) is out of memory"), "{error}");
 
-        let mut parts = Parts::new(gpus, 3, |_, range| Ok(range.start)).unwrap();
+        let mut parts = Parts::new(gpus, 7, |_, range| Ok(range.start / 2)).unwrap();
+        let all: Vec<usize> = (0..14).collect();
+        assert_eq!(parts.shares(&all), [&all[..4], &all[4..8], &all[8..]]);
+        assert_eq!(parts.rooms(&all[..], |room, rows| room.split_at(2 * rows)), parts.shares(&all));
         let failed = parts.each_alone(|&mut first| match first {
             2 => Err(Error::Device("broken".to_owned())),
             _ => Ok(()),

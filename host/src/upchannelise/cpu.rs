@@ -20,7 +20,7 @@ use crate::{
         vector::{Portable, Vector},
     },
     device::host,
-    error::{Error, Result},
+    error::Result,
     kernels::upchannelise::Kernel,
     layout::Layout,
     samples::{raw::RawEncoding, view::Samples},
@@ -34,9 +34,7 @@ const MAX_LANES: usize = 16;
 /// The filter bank on the CPU.
 pub(super) struct Cpu {
     bank: Bank,
-    kernel: Kernel,
     make: Make,
-    name: String,
     /// Samples of earlier times that the next spectra are made of, `[t][f][i]`.
     kept: Vec<u8>,
 }
@@ -91,34 +89,14 @@ impl Cpu {
         filter: Vec<f32>,
         gains: &[Complex<f32>],
         kernel: Kernel,
-    ) -> Result<Self> {
+    ) -> Result<(Kernel, Self)> {
         let candidates = [Kernel::CpuAvx512, Kernel::CpuAvx2, Kernel::CpuPortable];
-        let found = match kernel {
-            Kernel::Auto => candidates.into_iter().find_map(|kernel| Some((kernel, by(kernel)?))),
-            named if !candidates.contains(&named) => return Err(named.not_on_a_cpu(&candidates)),
-            named => by(named).map(|found| (named, found)),
-        };
-        let Some((kernel, make)) = found else {
-            return Err(Error::Device(format!(
-                "kernel {kernel}: this CPU lacks the instructions, expected kernel auto"
-            )));
-        };
+        let (kernel, make) = kernel.on_cpu(&candidates, by)?;
         // Room for the samples that every stream keeps.
         drop(host::room::<u8>(shape.time_bytes().saturating_mul(shape.factor * shape.taps))?);
-        let threads = rayon::current_num_threads();
-        let plural = if threads == 1 { "" } else { "s" };
         let gains = gains.iter().map(|gain| [gain.re, gain.im]).collect();
         let bank = Bank { shape: *shape, filter, roots: roots(shape.factor as u32), gains };
-        let name = format!("CPU ({threads} thread{plural})");
-        Ok(Self { bank, kernel, make, name, kept: Vec::new() })
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(super) fn kernel(&self) -> Kernel {
-        self.kernel
+        Ok((kernel, Self { bank, make, kept: Vec::new() }))
     }
 
     pub(super) fn reset(&mut self) {

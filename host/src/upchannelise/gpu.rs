@@ -50,7 +50,7 @@ const SHARED_BYTES: usize = 48 << 10;
 pub(super) struct OnGpu {
     gpu: Arc<dyn Gpu>,
     shape: Shape,
-    kernel: Kernel,
+    pub(super) kernel: Kernel,
     entry: Entry<Upchannelise>,
     kept_weights: [f32; 64],
     weights: Buffer,
@@ -111,14 +111,6 @@ impl OnGpu {
         on_gpu.table.upload(stream, &roots)?;
         on_gpu.gains.upload(stream, &gains)?;
         Ok(on_gpu)
-    }
-
-    pub(super) fn gpu(&self) -> &Arc<dyn Gpu> {
-        &self.gpu
-    }
-
-    pub(super) fn kernel(&self) -> Kernel {
-        self.kernel
     }
 
     pub(super) fn wait(&self) -> Result<()> {

@@ -12,6 +12,7 @@ use super::{
     weights::weights,
 };
 use crate::{
+    backend::{Placed, not_on_device},
     channelise::{
         shape::SpectrumEncoding,
         spectra::{Spectra, SpectraMut},
@@ -120,11 +121,15 @@ impl Builder {
         }
         let filter = shape.filter(&own, unit_noise)?;
         shape.check_gains(&gains, &filter)?;
-        let backend = match &place.open()?[..] {
-            [] => Backend::Cpu(Box::new(Cpu::new(&shape, filter, &gains, place.kernel)?)),
+        let gpus = place.open()?;
+        let (kernel, backend) = match &gpus[..] {
+            [] => {
+                let (kernel, cpu) = Cpu::new(&shape, filter, &gains, place.kernel)?;
+                (kernel, Backend::Cpu(Box::new(cpu)))
+            }
             [gpu] => {
                 let on_gpu = OnGpu::new(gpu.clone(), &shape, &filter, &gains, place.kernel)?;
-                Backend::Gpu(Box::new(on_gpu))
+                (on_gpu.kernel, Backend::Gpu(Box::new(on_gpu)))
             }
             gpus => {
                 return Err(Error::invalid(format!(
@@ -133,6 +138,7 @@ impl Builder {
                 )));
             }
         };
+        let backend = Placed::new(&gpus, (kernel, Box::new(backend)));
         let of_real = circularity(&own, shape.factor);
         Ok(Upchanneliser { history: History::new(&shape), shape, backend, of_real })
     }
@@ -182,7 +188,7 @@ enum Backend {
 pub struct Upchanneliser {
     shape: Shape,
     history: History,
-    backend: Backend,
+    backend: Placed<Backend, Kernel>,
     /// `|E[Y^2]| / E[|Y|^2]` of each subchannel of a channel whose noise is real.
     of_real: Vec<f64>,
 }
@@ -216,32 +222,23 @@ impl Upchanneliser {
 
     /// Name of the device that computes, for people to read.
     pub fn device_name(&self) -> &str {
-        match &self.backend {
-            Backend::Cpu(cpu) => cpu.name(),
-            Backend::Gpu(on_gpu) => &on_gpu.gpu().facts().name,
-        }
+        self.backend.device_name()
     }
 
     /// The GPU that computes; [`None`] on the CPU.
     pub fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
-        match &self.backend {
-            Backend::Cpu(_) => None,
-            Backend::Gpu(on_gpu) => Some(on_gpu.gpu()),
-        }
+        self.backend.gpu()
     }
 
     /// The kernel that computes: never [`Kernel::Auto`].
     pub fn kernel(&self) -> Kernel {
-        match &self.backend {
-            Backend::Cpu(cpu) => cpu.kernel(),
-            Backend::Gpu(on_gpu) => on_gpu.kernel(),
-        }
+        self.backend.kernel()
     }
 
     /// Forgets the stream; the next samples begin another.
     pub fn reset(&mut self) {
         self.history.reset();
-        if let Backend::Cpu(cpu) = &mut self.backend {
+        if let Backend::Cpu(cpu) = &mut *self.backend {
             cpu.reset();
         }
     }
@@ -256,7 +253,7 @@ impl Upchanneliser {
     /// # Errors
     /// The device's own.
     pub fn wait(&mut self) -> Result<()> {
-        match &self.backend {
+        match &*self.backend {
             Backend::Cpu(_) => Ok(()),
             Backend::Gpu(on_gpu) => on_gpu.wait(),
         }
@@ -278,7 +275,7 @@ impl Upchanneliser {
         let mut spectra = self.empty(count);
         spectra.bytes = zeros(count.saturating_mul(spectrum))?;
         let Spectra { bytes, clipped, .. } = &mut spectra;
-        let missing = match &mut self.backend {
+        let missing = match &mut *self.backend {
             Backend::Gpu(on_gpu) => {
                 on_gpu.upchannelise(&samples, &mut self.history, bytes, clipped)?
             }
@@ -318,16 +315,11 @@ impl Upchanneliser {
     ) -> Result<Spectra> {
         let samples = self.samples(samples.into())?;
         let mut spectra = self.empty(self.upcoming(samples.extents().times));
-        let missing = match &mut self.backend {
+        let missing = match &mut *self.backend {
             Backend::Gpu(on_gpu) => {
                 on_gpu.upchannelise_device(&samples, &mut self.history, &room.into())?
             }
-            Backend::Cpu(cpu) => {
-                return Err(Error::invalid(format!(
-                    "{}: leaves spectra in host memory, not in a GPU's",
-                    cpu.name()
-                )));
-            }
+            Backend::Cpu(_) => return Err(not_on_device("spectra")),
         };
         spectra.missing = self.of_subchannels(missing);
         Ok(spectra)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Args as _, Command, FromArgMatches, builder::Resettable};
 #[cfg(feature = "sim")]
-use corrust::{Error, device};
+use corrust::{Error, bench::model::Model, device};
 use corrust::{
     Result,
     device::{Kernels, Tuning},
@@ -24,11 +24,12 @@ pub struct KernelArgs {
     /// Table of `corrust bench --tune` for the choice of kernels (or CORRUST_TUNING)
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     tuning: Option<PathBuf>,
-    /// Print what device sim counted of each kernel: instructions, bank conflicts, sectors of memory, divergent branches
+    /// Print what device sim counted of each kernel (instructions, bank conflicts, sectors of memory, divergent branches), or
+    /// what a model predicted of it (units, registers, what is spilled)
     #[cfg(feature = "sim")]
     #[arg(long, global = true, hide_short_help = true)]
     report: bool,
-    /// Whether no device that is named can be a simulator. A plan of `observe` names its devices itself.
+    /// Whether no device that is named can be a simulator or a model. A plan of `observe` names its devices itself.
     #[cfg(feature = "sim")]
     #[arg(skip)]
     not_simulated: bool,
@@ -65,8 +66,9 @@ impl KernelArgs {
         #[cfg(feature = "sim")]
         let found = {
             let device = given.try_get_raw("device").ok().flatten();
+            let simulates = |device: &str| device.contains("sim") || device.starts_with("model:");
             let is_sim = device
-                .is_some_and(|mut all| all.any(|device| device.to_string_lossy().contains("sim")));
+                .is_some_and(|mut all| all.any(|device| simulates(&device.to_string_lossy())));
             Self { not_simulated: !is_sim && _name != OBSERVE, ..found }
         };
         Ok(found)
@@ -94,14 +96,18 @@ impl KernelArgs {
         Ok(())
     }
 
-    /// Prints what simulators counted, if it was asked for.
+    /// Prints what simulators counted and models predicted, if it was asked for.
     #[cfg(feature = "sim")]
     pub fn print_reports(&self) -> Result<()> {
-        let reports = if self.report { device::reports() } else { return Ok(()) };
+        if !self.report {
+            return Ok(());
+        }
+        let counted = device::reports().into_values().map(|report| report.to_string());
+        let reports: Vec<String> = counted.chain(Model::reports()).collect();
         if reports.is_empty() {
             return Err(Error::invalid(NOT_SIMULATED));
         }
-        reports.values().for_each(|report| say(format_args!("{}", report.to_string().trim_end())));
+        reports.iter().for_each(|report| say(report.trim_end()));
         Ok(())
     }
 
@@ -112,4 +118,5 @@ impl KernelArgs {
 }
 
 #[cfg(feature = "sim")]
-const NOT_SIMULATED: &str = "--report: no kernel ran on a simulator, expected --device sim";
+const NOT_SIMULATED: &str =
+    "--report: no kernel ran on a simulator, expected --device sim, or model:CHIP of bench";

@@ -62,7 +62,6 @@ const CARRIED_SHARE: usize = 8;
 
 /// An autocorrelation on a GPU.
 pub(in crate::autocorrelate) struct GpuBackend {
-    name: String,
     pairs: Vec<[u32; 2]>,
     kernel: Kernel,
     /// Instants of a packet, if bin groups take packets.
@@ -131,7 +130,6 @@ impl GpuBackend {
         };
         Ok(Self {
             device_pairs: buffer(bytemuck::cast_slice(&state.pairs))?,
-            name: gpu.facts().name.clone(),
             feeder: Feeder::new(&gpu, 2),
             kernel,
             packet,
@@ -148,6 +146,15 @@ impl GpuBackend {
             },
             pairs: state.pairs,
         })
+    }
+
+    /// The kernel that computes: [`Kernel::Auto`] where it depends on the length of the blocks.
+    pub(in crate::autocorrelate) fn kernel(&self) -> Kernel {
+        match (&self.pipeline, self.packet) {
+            (Some(_), _) => self.kernel,
+            (None, Some(_)) => Kernel::Packets,
+            (None, None) => Kernel::BinGroups,
+        }
     }
 
     /// Advances the state by counts.
@@ -308,18 +315,6 @@ impl Backend for GpuBackend {
     fn snapshot_device(&mut self, room: &SumsMut<'_>) -> Result<()> {
         let result = self.copy_sums(room);
         result.and(self.feeder.give_back())
-    }
-
-    fn device_name(&self) -> &str {
-        &self.name
-    }
-
-    fn kernel(&self) -> Kernel {
-        match (&self.pipeline, self.packet) {
-            (Some(_), _) => self.kernel,
-            (None, Some(_)) => Kernel::Packets,
-            (None, None) => Kernel::BinGroups,
-        }
     }
 }
 

@@ -71,7 +71,6 @@ pub(in crate::beamform) struct GpuBackend {
     shape: Shape,
     rounding: Rounding,
     geometry: Geometry,
-    name: String,
     weights: Buffer,
     beams: Buffer,
     clipped: Buffer,
@@ -101,7 +100,6 @@ impl GpuBackend {
             weights: Buffer::new(&gpu, layout.weight_bytes())?,
             beams: Buffer::new(&gpu, size_of::<Beam>() * steps * layout.rows())?,
             clipped: Buffer::new(&gpu, 8 * shape.shifts())?,
-            name: gpu.facts().name.clone(),
             feeder: Feeder::new(&gpu, SETS),
             outputs: Vec::new(),
             scratch: Scratch::new(&gpu)?,
@@ -114,6 +112,11 @@ impl GpuBackend {
         };
         backend.upload_beams()?;
         Ok(backend)
+    }
+
+    /// The kernel that beamforms.
+    pub(in crate::beamform) fn kernel(&self) -> Kernel {
+        self.geometry.name
     }
 
     fn layout(&self) -> Tiling {
@@ -463,14 +466,6 @@ impl Backend for GpuBackend {
 
     fn wait(&mut self) -> Result<()> {
         self.feeder.wait()
-    }
-
-    fn device_name(&self) -> &str {
-        &self.name
-    }
-
-    fn kernel(&self) -> Kernel {
-        self.geometry.name
     }
 }
 

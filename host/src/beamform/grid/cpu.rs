@@ -34,7 +34,6 @@ pub(super) struct Cpu {
     gain: f32,
     /// Sums of the block of times that is not complete, `[f][q][p]`.
     sums: Vec<f32>,
-    name: String,
 }
 
 /// Work of a call.
@@ -60,22 +59,9 @@ struct Item {
 type Beams = unsafe fn(&Work<'_>, &[Item], &mut [f32]);
 
 impl Cpu {
-    pub(super) fn new(shape: &Shape, cells: Vec<u32>, gain: f32) -> Result<Self> {
-        let threads = rayon::current_num_threads();
-        let plural = if threads == 1 { "" } else { "s" };
-        Ok(Self {
-            shape: *shape,
-            cells,
-            factors: shape.factors(),
-            weights: Vec::new(),
-            gain,
-            sums: Vec::new(),
-            name: format!("CPU ({threads} thread{plural})"),
-        })
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
+    pub(super) fn new(shape: &Shape, cells: Vec<u32>, gain: f32) -> Self {
+        let (shape, factors) = (*shape, shape.factors());
+        Self { shape, cells, factors, weights: Vec::new(), gain, sums: Vec::new() }
     }
 
     pub(super) fn set_weights(&mut self, weights: &[Complex<f32>]) {

@@ -75,10 +75,6 @@ impl OnGpu {
         Ok(Self { shape: *shape, kernel, gain, powers, feeder, gpu })
     }
 
-    pub(super) fn name(&self) -> &str {
-        &self.gpu.facts().name
-    }
-
     pub(super) fn set_weights(&mut self, weights: &[Complex<f32>]) -> Result<()> {
         self.feeder.wait()?;
         let stream = self.feeder.last();

@@ -12,6 +12,7 @@ use super::{
     shape::{MAX_WEIGHT, Shape},
 };
 use crate::{
+    backend::Placed,
     device::{choice::Device, gpu::Gpu, host},
     error::{Error, Result},
     layout::Layout,
@@ -122,11 +123,12 @@ impl Builder {
             None => device.gpu()?,
         };
         let kernel = kernel.choose(shape.encoding, gpu.is_some())?;
-        let backend = match gpu {
+        let backend = match gpu.clone() {
             Some(gpu) => Backend::Gpu(Box::new(OnGpu::new(gpu, &shape, &cells, gain, kernel)?)),
-            None => Backend::Cpu(Box::new(Cpu::new(&shape, cells, gain)?)),
+            None => Backend::Cpu(Box::new(Cpu::new(&shape, cells, gain))),
         };
-        let mut plan = GridBeamformer { shape, kernel, backend, filled: 0, blocks: 0, gain };
+        let backend = Placed::new(gpu.as_slice(), (kernel, Box::new(backend)));
+        let mut plan = GridBeamformer { shape, backend, filled: 0, blocks: 0, gain };
         if weights.is_empty() {
             let mut ones = host::room(shape.weights())?;
             ones.resize(shape.weights(), Complex::new(1.0, 0.0));
@@ -162,8 +164,7 @@ enum Backend {
 /// ```
 pub struct GridBeamformer {
     shape: Shape,
-    kernel: Kernel,
-    backend: Backend,
+    backend: Placed<Backend, Kernel>,
     /// Times of the block that is not complete.
     filled: usize,
     /// Complete blocks so far.
@@ -201,15 +202,12 @@ impl GridBeamformer {
 
     /// The kernel that makes the beams, never [`Kernel::Auto`].
     pub fn kernel(&self) -> Kernel {
-        self.kernel
+        self.backend.kernel()
     }
 
     /// Name of the device that beamforms, for people to read.
     pub fn device_name(&self) -> &str {
-        match &self.backend {
-            Backend::Cpu(cpu) => cpu.name(),
-            Backend::Gpu(gpu) => gpu.name(),
-        }
+        self.backend.device_name()
     }
 
     /// Replaces the weights `W`, `[F][P][D]`, from the next time on.
@@ -232,7 +230,7 @@ impl GridBeamformer {
                 "a weight of {weight}: expected components of at most {MAX_WEIGHT} in magnitude"
             )));
         }
-        match &mut self.backend {
+        match &mut *self.backend {
             Backend::Cpu(cpu) => cpu.set_weights(weights),
             Backend::Gpu(gpu) => gpu.set_weights(weights)?,
         }
@@ -266,7 +264,7 @@ impl GridBeamformer {
         let complete = all / block_times;
         let mut powers = Powers::zeros(&self.shape, complete)?;
         if times > 0 {
-            match &mut self.backend {
+            match &mut *self.backend {
                 Backend::Cpu(cpu) => cpu.beamform(&voltages, self.filled, &mut powers)?,
                 Backend::Gpu(gpu) => gpu.beamform(&voltages, self.filled, powers.bytes_mut())?,
             }
@@ -285,7 +283,7 @@ impl GridBeamformer {
         let (blocks, first) = (usize::from(self.filled > 0), self.blocks);
         let mut powers = Powers::zeros(&self.shape, blocks)?;
         if blocks > 0 {
-            match &mut self.backend {
+            match &mut *self.backend {
                 Backend::Cpu(cpu) => powers.fill(cpu.sums(), self.gain),
                 Backend::Gpu(gpu) => gpu.finish(&mut powers)?,
             }
@@ -297,7 +295,7 @@ impl GridBeamformer {
     /// Forgets the stream; the next voltages begin another.
     pub fn reset(&mut self) {
         (self.filled, self.blocks) = (0, 0);
-        if let Backend::Gpu(gpu) = &mut self.backend {
+        if let Backend::Gpu(gpu) = &mut *self.backend {
             gpu.reset();
         }
     }

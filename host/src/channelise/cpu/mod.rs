@@ -37,28 +37,14 @@ use crate::{
 const ROWS_BYTES: usize = 4 << 20;
 
 /// The CPU backend for a shape, with the instructions that the kernel names or the best there are.
-pub(super) fn backend(setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
+pub(super) fn backend(setup: &Setup<'_>) -> Result<(Kernel, Box<dyn Backend>)> {
     let candidates = [Kernel::CpuAvx512, Kernel::CpuAvx2, Kernel::CpuPortable];
-    let found = match setup.kernel {
-        Kernel::Auto => candidates.into_iter().find_map(|kernel| Some((kernel, by(kernel)?))),
-        named if !candidates.contains(&named) => {
-            return Err(named.not_on_a_cpu(&candidates));
-        }
-        named => by(named).map(|found| (named, found)),
-    };
-    let Some((kernel, (transform, lanes))) = found else {
-        return Err(Error::Device(format!(
-            "kernel {}: this CPU lacks the instructions, expected kernel auto",
-            setup.kernel
-        )));
-    };
+    let (kernel, (transform, lanes)) = setup.kernel.on_cpu(&candidates, by)?;
     let shape = *setup.shape;
     let residues = shape.residues();
     let (parts, factor) = if shape.raw.is_complex() { (2, 1.0) } else { (1, 0.5) };
     let taps = setup.prototype.iter().map(|h| (factor * h) as f32);
-    let threads = rayon::current_num_threads();
-    let plural = if threads == 1 { "" } else { "s" };
-    Ok(Box::new(Cpu {
+    let cpu = Cpu {
         engine: Engine {
             shape,
             taps: taps.flat_map(|h| std::iter::repeat_n(h, parts)).collect(),
@@ -66,13 +52,12 @@ pub(super) fn backend(setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
             gains: pairs(setup.gains),
             turns: setup.turns,
         },
-        kernel,
         transform,
         lanes,
-        name: format!("CPU ({threads} thread{plural})"),
         tail: vec![Vec::new(); shape.inputs],
         tail_first: 0,
-    }))
+    };
+    Ok((kernel, Box::new(cpu)))
 }
 
 fn pairs(gains: &[Complex<f32>]) -> Vec<[f32; 2]> {
@@ -132,11 +117,9 @@ unsafe fn avx512(
 
 struct Cpu {
     engine: Engine,
-    kernel: Kernel,
     transform: Transform,
     /// Lanes of the transform's vectors.
     lanes: usize,
-    name: String,
     /// For each input the components of the samples of earlier blocks from `tail_first` on.
     tail: Vec<Vec<f32>>,
     tail_first: u64,
@@ -369,14 +352,6 @@ impl Backend for Cpu {
     fn reset(&mut self) {
         self.tail.iter_mut().for_each(Vec::clear);
         self.tail_first = 0;
-    }
-
-    fn device_name(&self) -> &str {
-        &self.name
-    }
-
-    fn kernel(&self) -> Kernel {
-        self.kernel
     }
 }
 

@@ -79,7 +79,7 @@ struct Pass {
 pub(in crate::channelise) struct GpuBackend {
     gpu: Arc<dyn Gpu>,
     shape: Shape,
-    kernel: Kernel,
+    pub(in crate::channelise) kernel: Kernel,
     turns: bool,
     taps: Buffer,
     table: Buffer,
@@ -447,18 +447,6 @@ impl Backend for GpuBackend {
 
     fn wait(&mut self) -> Result<()> {
         self.feeder.wait()
-    }
-
-    fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
-        Some(&self.gpu)
-    }
-
-    fn device_name(&self) -> &str {
-        &self.gpu.facts().name
-    }
-
-    fn kernel(&self) -> Kernel {
-        self.kernel
     }
 }
 

@@ -9,7 +9,7 @@ use ndarray::Array2;
 use num_complex::Complex;
 use rayon::prelude::*;
 
-use super::sums::{Sums, name, zeros};
+use super::sums::{Sums, zeros};
 use crate::{
     correlate::{
         backend::Setup,
@@ -34,8 +34,6 @@ type Pair = [u64; 8];
 
 /// The sums of a plan's gates.
 pub(super) struct Ones {
-    kernel: Kernel,
-    name: String,
     /// Shape of the planes, each an input.
     shape: Shape,
     planes: usize,
@@ -49,8 +47,6 @@ impl Ones {
         let shape = setup.shape.of_planes();
         let gates = (0..setup.gates).map(|_| Ok((zeros(&shape)?, 0)));
         Ok(Self {
-            kernel: setup.kernel,
-            name: name(),
             shape,
             planes: setup.shape.encoding.planes(),
             gates: gates.collect::<Result<_>>()?,
@@ -123,14 +119,6 @@ impl Sums for Ones {
 
     fn reset(&mut self) {
         (0..self.gates.len()).for_each(|gate| self.reset_gate(gate));
-    }
-
-    fn device_name(&self) -> &str {
-        &self.name
-    }
-
-    fn kernel(&self) -> Kernel {
-        self.kernel
     }
 }
 

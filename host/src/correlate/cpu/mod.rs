@@ -47,7 +47,7 @@ use self::{
     dot::{Dot, Portable, ROWS},
     format::{Floats, Format, Halves},
     panel::{ColumnPanel, Delivered, PanelShape, RowBlock, Sample},
-    sums::{Sums, name, zeros},
+    sums::{Sums, zeros},
 };
 use super::delay::DelayLine;
 use crate::{
@@ -57,7 +57,7 @@ use crate::{
         gates::Gates,
         visibilities::Visibilities,
     },
-    error::{Error, Result},
+    error::Result,
     kernels::correlate::Kernel,
     sample::Encoding,
     samples::{gather::gather_lists, shape::Shape, view::Samples},
@@ -132,21 +132,11 @@ impl Backend for Selecting {
     fn reset(&mut self) {
         self.sums.reset();
     }
-
-    fn device_name(&self) -> &str {
-        self.sums.device_name()
-    }
-
-    fn kernel(&self) -> Kernel {
-        self.sums.kernel()
-    }
 }
 
 /// The visibilities of integrations in the making.
 struct Cpu<D: Dot, E> {
     shape: Shape,
-    kernel: Kernel,
-    name: String,
     /// For each gate, `[channel][baseline]`, and whether they may be other than zero.
     totals: Vec<(Array2<Complex<Total<D>>>, bool)>,
     encoding: PhantomData<E>,
@@ -156,7 +146,7 @@ struct Cpu<D: Dot, E> {
 type Total<D> = <<D as Dot>::Format as Format>::Total;
 
 /// The CPU backend for a plan, with the instructions that its kernel names or the best there are.
-pub(super) fn backend(setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
+pub(super) fn backend(setup: &Setup<'_>) -> Result<(Kernel, Box<dyn Backend>)> {
     /// Boxes sums for the encoding of a plan, with the arithmetic for integers or for floats.
     fn boxed<I, F>(setup: &Setup<'_>) -> Result<Box<dyn Sums>>
     where
@@ -172,21 +162,8 @@ pub(super) fn backend(setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
         })
     }
 
-    let kernel = match setup.kernel {
-        Kernel::Auto => *KERNELS
-            .iter()
-            .find(|kernel| has_instructions(**kernel))
-            .expect("any CPU runs the portable kernel"),
-        named if !KERNELS.contains(&named) => {
-            return Err(named.not_on_a_cpu(&KERNELS));
-        }
-        named if !has_instructions(named) => {
-            return Err(Error::Device(format!(
-                "kernel {named}: this CPU lacks the instructions, expected kernel auto"
-            )));
-        }
-        named => named,
-    };
+    let there = |kernel| has_instructions(kernel).then_some(());
+    let (kernel, ()) = setup.kernel.on_cpu(&KERNELS, there)?;
     let &Setup { shape, shifts, .. } = setup;
     let setup = &Setup { kernel, ..*setup };
     let sums = match kernel {
@@ -202,7 +179,7 @@ pub(super) fn backend(setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
     };
     let shifted = shifts.iter().any(|&shift| shift > 0);
     let delays = shifted.then(|| DelayLine::new(shape, shifts)).transpose()?;
-    Ok(Box::new(Selecting { shape: shape.of_planes(), delays, sums }))
+    Ok((kernel, Box::new(Selecting { shape: shape.of_planes(), delays, sums })))
 }
 
 /// The kernels for CPUs, the quickest first.
@@ -240,8 +217,6 @@ impl<D: Dot, E> Cpu<D, E> {
     fn new(setup: &Setup<'_>) -> Result<Self> {
         Ok(Self {
             shape: *setup.shape,
-            kernel: setup.kernel,
-            name: name(),
             totals: (0..setup.gates)
                 .map(|_| Ok((zeros(setup.shape)?, false)))
                 .collect::<Result<_>>()?,
@@ -284,14 +259,6 @@ impl<D: Dot, E: Decode<Sample<D>>> Sums for Cpu<D, E> {
 
     fn reset(&mut self) {
         (0..self.totals.len()).for_each(|gate| self.reset_gate(gate));
-    }
-
-    fn device_name(&self) -> &str {
-        &self.name
-    }
-
-    fn kernel(&self) -> Kernel {
-        self.kernel
     }
 }
 

@@ -6,7 +6,6 @@ use crate::{
     correlate::{baselines::baselines, visibilities::Visibilities},
     device::host,
     error::Result,
-    kernels::correlate::Kernel,
     samples::shape::Shape,
 };
 
@@ -22,15 +21,6 @@ pub(super) trait Sums: Send {
     /// Brings a gate's sums to `visibilities`; the gate starts again from zero.
     fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities);
     fn reset(&mut self);
-    fn device_name(&self) -> &str;
-    fn kernel(&self) -> Kernel;
-}
-
-/// Name of the CPU, for people to read.
-pub(super) fn name() -> String {
-    let threads = rayon::current_num_threads();
-    let plural = if threads == 1 { "" } else { "s" };
-    format!("CPU ({threads} thread{plural})")
 }
 
 /// Totals of zero, `[channel][baseline]`.

@@ -61,13 +61,12 @@ pub(super) struct GpuBackend {
     gpu: Arc<dyn Gpu>,
     /// Shape of the operands: bits have a row for each plane.
     shape: Shape,
-    kernel: Kernel,
+    pub(super) kernel: Kernel,
     /// Form of the rows that the kernels read.
     form: Native,
     /// Tiles of baselines of one channel.
     tiles: u32,
     launch: Box<dyn Launch>,
-    name: String,
     feeder: Feeder,
     on_device: OnDevice,
     native: Buffer,
@@ -90,7 +89,6 @@ impl GpuBackend {
         let tiles = check_tiles(&*family, shape)?;
         let all = (shape, encoding.planes());
         Ok(Self {
-            name: gpu.facts().name.clone(),
             feeder: Feeder::new(&gpu, 2),
             on_device: OnDevice::new(&gpu, shape, shifts)?,
             native: Buffer::new(&gpu, 0)?,
@@ -317,14 +315,6 @@ impl Backend for GpuBackend {
 
     fn wait(&mut self) -> Result<()> {
         self.feeder.wait()
-    }
-
-    fn device_name(&self) -> &str {
-        &self.name
-    }
-
-    fn kernel(&self) -> Kernel {
-        self.kernel
     }
 }
 
