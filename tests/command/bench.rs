@@ -271,7 +271,7 @@ fn every_limit_and_every_system_is_checked_on_sim() {
     assert!(text.contains("registers") && text.contains("any"), "{text}");
     let text = run("autocorrelate --sensors 3 --instants 70");
     assert!(text.contains("bin-groups") && text.contains("tensor-cores"), "{text}");
-    let text = run("reorder --inputs 7 --times 33");
+    let text = run("reorder --inputs 7,8 --times 33");
     assert!(text.contains("tcn-words-ci8") && text.contains("pad-rows"), "{text}");
 }
 
