@@ -125,7 +125,7 @@ impl Model {
             .find(|name| words().any(|word| word.eq_ignore_ascii_case(name)))
     }
 
-    /// What was predicted of the longest timed launch of each kernel, for people to read.
+    /// Estimates of the longest timed launch of each kernel, as text.
     pub fn reports() -> Vec<String> {
         let longest = LONGEST.lock().unwrap_or_else(PoisonError::into_inner);
         longest.iter().map(|((chip, entry), made)| format!("{entry} on {chip}\n{made}")).collect()

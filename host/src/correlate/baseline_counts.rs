@@ -171,7 +171,8 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    /// Counts `of` two classes. `classes` are those of the inputs, numbered by their first inputs.
+    /// Makes a table of the counts that `of` returns for two classes. `classes` has the class of each input; classes are numbered
+    /// in the order of their first inputs.
     pub(super) fn new(classes: Vec<u32>, of: impl Fn(usize, usize) -> u64 + Sync) -> Self {
         let number = classes.iter().max().map_or(0, |&last| last as usize + 1);
         let mut counts = vec![0; baselines(number)];
@@ -269,7 +270,7 @@ mod tests {
         (BaselineCounts::from_parts(inputs, parts), array)
     }
 
-    /// Sums of tables are those of arrays, whatever inputs and channels are alike.
+    /// Tables have the sums of the arrays that they stand for, at random classes of inputs and channels.
     #[test]
     fn sums_are_those_of_arrays() {
         let mut rng = StdRng::seed_from_u64(7);

@@ -69,7 +69,7 @@ impl<B: Send> Parts<B> {
         self.parts.iter().map(|part| part.range.clone())
     }
 
-    /// What each part has of `all`, as much for every channel or row.
+    /// Slices of `all`, one for each part; each channel or row has the same number of elements.
     pub(crate) fn shares<'a, T>(&self, all: &'a [T]) -> Vec<&'a [T]> {
         let each = all.len() / self.parts.last().map_or(1, |part| part.range.end);
         self.ranges().map(|range| &all[range.start * each..range.end * each]).collect()

@@ -59,7 +59,7 @@ impl Team<'_> {
                 );
             }
         }
-        // Whoever finds the value of a release finds what it orders.
+        // Stored after the release is noted: a thread that acquires the value then finds the release.
         if order.scope != Scope::Weak {
             store();
         }

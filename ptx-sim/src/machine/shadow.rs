@@ -55,7 +55,7 @@ pub enum Kind<'a> {
     Atomic,
 }
 
-/// What a store does with a lane's value.
+/// Comparison and store of a lane's value.
 #[derive(Clone, Copy)]
 pub struct Write<'a> {
     /// Whether the lane stores what another lane of the same instruction does, or what memory holds.
