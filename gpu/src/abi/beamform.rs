@@ -292,7 +292,7 @@ macro_rules! mma_beamformers {
             TILE_96X256 MMA_96X256 beamform_mma_96x256: 6 x 1 x 1, 4 chunks of int8, 2 at once, 3 stages, 2 blocks;
             TILE_16X64 MMA_16X64 beamform_mma_16x64: 1 x 1 x 4, 1 chunks of int8, 2 at once, 8 stages, 4 blocks;
             TILE_64X64 MMA_64X64 beamform_mma_64x64: 4 x 1 x 1, 1 chunks of int8, 2 at once, 8 stages, 4 blocks;
-            TILE_96X64 MMA_96X64 beamform_mma_96x64: 6 x 1 x 1, 1 chunks of int8, 2 at once, 8 stages, 2 blocks;
+            TILE_96X64 MMA_96X64 beamform_mma_96x64: 6 x 1 x 1, 1 chunks of int8, 2 at once, 8 stages, 3 blocks;
             TILE_S4_96X512 MMA_S4_96X512 beamform_mma_s4_96x512: 6 x 1 x 2, 8 chunks of int4, 1 at once, 2 stages, 1 blocks;
             TILE_S4_192X512 MMA_S4_192X512 beamform_mma_s4_192x512: 12 x 1 x 1, 8 chunks of int4, 1 at once, 2 stages, 1 blocks;
             TILE_S4_64X64 MMA_S4_64X64 beamform_mma_s4_64x64: 4 x 1 x 1, 1 chunks of int4, 1 at once, 8 stages, 4 blocks;

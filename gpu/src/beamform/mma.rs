@@ -277,14 +277,15 @@ impl UnitOrigin {
         self.time + UNIT_TIMES >= p.times
     }
 
-    /// Returns the next unit of the stream, or the first of the next stream.
+    /// Returns the unit `count` units later, of this stream or of later ones.
     #[inline(always)]
-    fn next(self, p: &Beamform) -> Self {
-        if self.is_last(p) {
-            Self { stream: self.stream + 1, time: 0 }
-        } else {
-            Self { time: self.time + UNIT_TIMES, ..self }
+    fn after(self, count: u32, p: &Beamform) -> Self {
+        let mut origin = Self { time: self.time + count * UNIT_TIMES, ..self };
+        while origin.time >= p.times {
+            origin.stream += 1;
+            origin.time -= p.times.next_multiple_of(UNIT_TIMES);
         }
+        origin
     }
 }
 
@@ -644,10 +645,9 @@ struct Units<'a, K> {
     count: u32,
     /// Offset of the lane's voltages in a unit.
     voltages: u32,
-    /// Unit that is multiplied next.
+    /// Number of the unit that is multiplied next, and its origin.
+    unit: u32,
     place: UnitOrigin,
-    /// Unit that is loaded next.
-    ahead: UnitOrigin,
     /// Weights of the stream of `place`, once it has begun.
     weights: Weights,
     /// Whether a stream begins.
@@ -676,8 +676,8 @@ impl<'a, K: Beamformer> Units<'a, K> {
             lane: lane_of,
             count: each + (part < more) as u32,
             voltages: map::voltage_offset(K::TILE, time_warp, dish_warp, lane()),
+            unit: 0,
             place,
-            ahead: place,
             weights: [[[[0; 4]; 2]; MOST_STEPS]; MOST_CHUNKS],
             fresh: true,
             clipped: [0; MOST_BEAMS],
@@ -734,11 +734,12 @@ impl<K: Beamformer> Work for Units<'_, K> {
     }
 
     #[inline(always)]
-    unsafe fn load(&mut self, _: u32, stage: u32) {
+    unsafe fn load(&mut self, unit: u32, stage: u32) {
         let p = self.lane.p;
+        // Found again for each unit: registers are short.
+        let origin = self.place.after(unit - self.unit, p);
         // SAFETY: the whole block loads one of its units, to a stage that is free.
-        unsafe { load_unit(p, K::TILE, dynamic_shared() + stage, self.ahead) };
-        self.ahead = self.ahead.next(p);
+        unsafe { load_unit(p, K::TILE, dynamic_shared() + stage, origin) };
     }
 
     #[inline(always)]
@@ -771,7 +772,7 @@ impl<K: Beamformer> Work for Units<'_, K> {
             // SAFETY: the warp is whole, and the unit the block's alone.
             unsafe { self.lane.store(place, &words) };
         }
-        self.place = place.next(self.lane.p);
+        (self.unit, self.place) = (unit + 1, place.after(1, self.lane.p));
         self.fresh = place.is_last(self.lane.p);
         if self.fresh || unit + 1 == self.count {
             let (lane, clipped) = (&self.lane, &mut self.clipped[..K::BEAMS]);
