@@ -5,7 +5,7 @@
 //! - `check`: compiles every kernel and fails unless `gpu/ptx` ships the same.
 //! - `list`: prints every kernel with its threads, least blocks of a multiprocessor, and bytes of shared memory.
 //! - `one KERNEL FILE`: writes the PTX of one kernel, prints a test that launches it, options by which `ptx-sim`
-//!   launches it, if there are any, and the declared sectors of its loads.
+//!   launches it, if there are any, and its declared bank conflicts and sectors.
 
 use std::{
     env,
@@ -78,7 +78,7 @@ fn run() -> Result<()> {
             };
             println!("{}", launches::suite(kernel.entry));
             println!("{}", launches::options(kernel.entry, launches::SMALL).unwrap_or_default());
-            println!("{}", kernel.entry.sectors);
+            println!("{}\n{}", kernel.entry.conflicts, kernel.entry.sectors);
             shipped::write(&PathBuf::from(file), &kernel.text)
         }
         ["list"] => {
