@@ -75,8 +75,8 @@ pub fn compare(what: &str, dump: &Dump, expected: &[Vec<Visibility>]) {
     }
 }
 
-/// Words for an error where all differences of found and expected integers are multiples of 2^n, but for a carry into the
-/// next field for each: a number of n bits wrapped.
+/// Words for an error where all differences of found and expected integers are multiples of 2^n, n at least 11, but for a
+/// carry into the next field for each: a field of n bits or fewer wrapped.
 pub fn wrapped(differences: &[i64]) -> String {
     let bits = (11..=32).rev().find(|&bits| {
         let times = |difference: i64| difference.wrapping_add(1 << (bits - 1)) >> bits;
@@ -88,6 +88,6 @@ pub fn wrapped(differences: &[i64]) -> String {
         })
     });
     bits.map_or_else(String::new, |bits| {
-        format!(": off by a multiple of 2^{bits}, as where a number of {bits} bits overflows")
+        format!(": off by a multiple of 2^{bits}, as where a field or a sum overflows")
     })
 }
