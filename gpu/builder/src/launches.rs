@@ -50,9 +50,12 @@ pub const OTHERS: [&str; 6] = [
 ];
 
 /// Suites of kernels that are not named as their word.
-const SUITES: [(&str, &str); 13] = [
+const SUITES: [(&str, &str); 16] = [
     ("beamform_grid", "grid::"),
-    ("beamform", "beamform::"),
+    ("beamform_mma_s4", "beamform::sim_mma_s4::"),
+    ("beamform_mma_shuffle", "beamform::shuffles"),
+    ("beamform_wgmma", "beamform::sim_wgmma::"),
+    ("beamform", "beamform::sim_mma::"),
     ("autocorrelate", "autocorrelate"),
     ("channelise_subchannels", "upchannelise::"),
     ("channelise", "channelise_gpu::"),
@@ -60,7 +63,7 @@ const SUITES: [(&str, &str); 13] = [
     ("correlate_wgmma_b1", "bits::"),
     ("correlate_packed", "conformance::sim_packed"),
     ("correlate", "integrations::"),
-    ("reorder_pad_rows", "beamform::"),
+    ("reorder_pad_rows", "beamform::sim_mma::sizes"),
     ("reorder_quantise", "quantise::"),
     ("reorder_planes", "planes::"),
     ("reorder", "reorder::"),
