@@ -49,24 +49,45 @@ pub fn compare(what: &str, dump: &Dump, expected: &[Vec<Visibility>]) {
     for (channel, expected) in expected.iter().enumerate() {
         for (baseline, expected) in expected.iter().enumerate() {
             let at = [channel, baseline];
-            let good = match &dump.visibilities {
+            let (good, differences) = match &dump.visibilities {
                 Visibilities::Integer(sums) => {
-                    sums[at].re == expected.re as i64 && sums[at].im == expected.im as i64
+                    let found = sums[at];
+                    let differences =
+                        [found.re - expected.re as i64, found.im - expected.im as i64];
+                    (differences == [0, 0], differences)
                 }
-                Visibilities::Float(sums) => expected.is_near(sums[at].re, sums[at].im),
+                Visibilities::Float(sums) => (expected.is_near(sums[at].re, sums[at].im), [0, 0]),
             };
             // Baseline b of inputs i >= j: b = i (i + 1) / 2 + j.
             let i = (1..).take_while(|i| i * (i + 1) / 2 <= baseline).count();
             let j = baseline - i * (i + 1) / 2;
             assert!(
                 good,
-                "{what}: channel {channel}, baseline {baseline} (i = {i}, j = {j}): expected {expected:?}, found {}",
+                "{what}: channel {channel}, baseline {baseline} (i = {i}, j = {j}): expected {expected:?}, found {}{}",
                 match &dump.visibilities {
                     Visibilities::Integer(sums) => sums[at].to_string(),
                     Visibilities::Float(sums) => sums[at].to_string(),
-                }
+                },
+                wrapped(&differences)
             );
             assert_eq!(dump.valid.get(channel, baseline), expected.count, "{what}: valid samples");
         }
     }
+}
+
+/// Words for an error where all differences of found and expected integers are multiples of 2^n, n at least 11, but for a
+/// carry into the next field for each: a field of n bits or fewer wrapped.
+pub fn wrapped(differences: &[i64]) -> String {
+    let bits = (11..=32).rev().find(|&bits| {
+        let times = |difference: i64| difference.wrapping_add(1 << (bits - 1)) >> bits;
+        let most = differences.iter().map(|&difference| times(difference).abs()).max();
+        // More carries than these are near any difference.
+        most.is_some_and(|most| {
+            (1..1 << (bits - 7)).contains(&most)
+                && differences.iter().all(|&d| d.wrapping_sub(times(d) << bits).abs() <= most)
+        })
+    });
+    bits.map_or_else(String::new, |bits| {
+        format!(": off by a multiple of 2^{bits}, as where a field or a sum overflows")
+    })
 }

@@ -5,12 +5,12 @@ use corrust_gpu::abi::kurtosis::{MOMENTS, MOST_TIMES};
 use corrust_host::{
     Device, Encoding, Layout, Samples,
     device::{Buffer, Stream},
-    kurtosis::{Judge, Kurtosis, Stage},
+    kurtosis::{Judge, Kurtosis, Stage, Sums},
     samples::{Missing, Shape},
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use crate::support::{conflicts, device};
+use crate::support::{backend::wrapped, conflicts, device};
 
 const ENCODINGS: [Encoding; 3] = [Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset];
 
@@ -86,6 +86,20 @@ impl Case {
     }
 }
 
+/// Panics unless the sums, `[block][channel][input][S0, S1, S2]`, are the expected ones.
+fn compare(what: &str, sums: &Sums, expected: &[i64]) {
+    assert_eq!(sums.values.len(), expected.len(), "{what}");
+    for (((block, channel, input, power), &found), &expected) in
+        sums.values.indexed_iter().zip(expected)
+    {
+        assert!(
+            found == expected,
+            "{what}: block {block}, channel {channel}, input {input}: expected S{power} = {expected}, found {found}{}",
+            wrapped(&[found.wrapping_sub(expected)])
+        );
+    }
+}
+
 /// Sums of samples in host memory and, on a GPU, in its own, whole and from a time on.
 fn judge_sums(
     device: Device,
@@ -109,11 +123,11 @@ fn judge_sums(
                 let samples = case.view(&turned, layout);
                 let found = plan.sums(samples.missing(gaps)).unwrap();
                 let expected = case.sums(0, block_times, gaps);
-                assert!(found.values.as_slice() == Some(&expected[..]), "{what}");
+                compare(&what, &found, &expected);
                 let first = times / 2;
                 let later = plan.sums(samples.times(first..times)).unwrap();
                 let expected_later = case.sums(first, block_times, &[]);
-                assert!(later.values.as_slice() == Some(&expected_later[..]), "{what}: later");
+                compare(&format!("{what}: later"), &later, &expected_later);
 
                 let Some(gpu) = &gpu else { continue };
                 let zeroed = samples.missing(gaps).gather(layout).unwrap();
@@ -122,7 +136,7 @@ fn judge_sums(
                 let on_device =
                     Samples::new(buffer.slice(), inputs, channels, encoding, layout).unwrap();
                 let found = plan.sums(on_device.missing_zeroed(gaps)).unwrap();
-                assert!(found.values.as_slice() == Some(&expected[..]), "{what}: on the device");
+                compare(&format!("{what}: on the device"), &found, &expected);
             }
         }
     }
@@ -227,7 +241,7 @@ fn clears_on(device: Device) {
                 };
                 let lost: Vec<Missing> = lost.iter().map(within).collect();
                 let expected = case.sums(0, block_times, &lost);
-                assert!(sums.values.as_slice() == Some(&expected[..]), "{what}");
+                compare(&what, &sums, &expected);
                 assert!(flagged.contains(&carrier), "{what}: {flagged:?}");
                 assert!(flagged.len() < sums.values.len() / 3 / 2, "{what}: {flagged:?}");
 
@@ -236,7 +250,7 @@ fn clears_on(device: Device) {
                 let mut plan = plan.gpu(Some(gpu.clone())).build().unwrap();
                 let found = plan.sums(stage.view()).unwrap();
                 let expected = case.sums(0, 16, &[&flagged[..], &lost].concat());
-                assert!(found.values.as_slice() == Some(&expected[..]), "{what}: cleared");
+                compare(&format!("{what}: cleared"), &found, &expected);
             }
         }
     }

@@ -4,8 +4,9 @@
 //! - `all`: the same of every kernel, whatever was compiled before.
 //! - `check`: compiles every kernel and fails unless `gpu/ptx` ships the same.
 //! - `list`: prints every kernel with its threads, least blocks of a multiprocessor, and bytes of shared memory.
+//! - `first`: compiles the least kernel of each target, and `core` with it, once for all that are compiled later.
 //! - `one KERNEL FILE`: writes the PTX of one kernel, prints a test that launches it, options by which `ptx-sim`
-//!   launches it, if there are any, and the declared sectors of its loads.
+//!   launches it, if there are any, and its declared bank conflicts and sectors.
 
 use std::{
     env,
@@ -67,6 +68,15 @@ fn run() -> Result<()> {
         }
         ["all"] => shipped::write_all(&ptx, &shipped::compile_all(&package, &builds)?),
         ["check"] => shipped::check_all(&ptx, &shipped::compile_all(&package, &builds)?),
+        ["first"] => {
+            let least = abi::Target::ALL.iter().filter_map(|&target| {
+                let of_target = abi::ENTRIES.iter().filter(|entry| entry.target == target);
+                of_target.min_by_key(|entry| entry.fields.len())
+            });
+            let sources = sources::sources(&package)?;
+            compile::compile(&package, &builds, &least.collect::<Vec<_>>(), &sources)?;
+            Ok(())
+        }
         ["one", kernel, file] => {
             let kernels =
                 shipped::provide(&package, &builds, Purpose::Try, |entry| entry.name == *kernel)?;
@@ -78,7 +88,7 @@ fn run() -> Result<()> {
             };
             println!("{}", launches::suite(kernel.entry));
             println!("{}", launches::options(kernel.entry, launches::SMALL).unwrap_or_default());
-            println!("{}", kernel.entry.sectors);
+            println!("{}\n{}", kernel.entry.conflicts, kernel.entry.sectors);
             shipped::write(&PathBuf::from(file), &kernel.text)
         }
         ["list"] => {
@@ -87,6 +97,6 @@ fn run() -> Result<()> {
             }
             Ok(())
         }
-        _ => Err("expected refresh, all, check, list, or one KERNEL FILE".to_owned()),
+        _ => Err("expected refresh, all, check, first, list, or one KERNEL FILE".to_owned()),
     }
 }

@@ -193,7 +193,9 @@ impl<'a> Team<'a> {
         let (kind, message) = match conflict {
             Conflict::Uninitialised { at } => (
                 FaultKind::Uninitialised,
-                format!("shared address 0x{at:x} is read, but nothing has written it"),
+                format!(
+                    "shared address 0x{at:x} is read, but nothing has written it: a store is missing, or a barrier behind another warp's"
+                ),
             ),
             Conflict::Race { at, warp, lane, source, kind } if Shared::by_engine(lane) => (
                 FaultKind::MissingWait,
