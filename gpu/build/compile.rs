@@ -94,7 +94,10 @@ pub fn compile(
                             let build = builds.join(target.name());
                             compile_target(package, needed, &build, target, &cfgs)
                         }
-                        Compiler::Nvvm => nvvm::compile_target(needed, builds, target, &cfgs),
+                        Compiler::Nvvm => {
+                            let bash = fresh("bash".into());
+                            nvvm::compile_target(bash, needed, builds, target, &cfgs)
+                        }
                     }?;
                     finish(&ptx, target, &entries)
                 })
@@ -111,7 +114,7 @@ pub fn program(variable: &str, name: &str) -> OsString {
 }
 
 /// Command without the variables that cargo sets for build scripts: a cargo that it starts builds by its own.
-pub fn fresh(program: OsString) -> Command {
+fn fresh(program: OsString) -> Command {
     let mut command = Command::new(program);
     for (name, _) in env::vars_os() {
         let name = name.to_string_lossy().into_owned();

@@ -4,9 +4,10 @@ use std::{
     collections::BTreeSet,
     env, fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
-use crate::{Result, abi::Target, compile::fresh};
+use crate::abi::Target;
 
 /// Names the folder that `rust-cuda/toolchain` filled, relative to the project's; `.rust-cuda` without it.
 pub const FOLDER: &str = "CORRUST_NVVM";
@@ -21,7 +22,7 @@ pub fn folder(package: &Path) -> PathBuf {
 ///
 /// # Errors
 /// A package without the script; a folder without a compiler.
-pub fn script(package: &Path, folder: &Path) -> Result<PathBuf> {
+pub fn script(package: &Path, folder: &Path) -> Result<PathBuf, String> {
     let script = package.join("rust-cuda/toolchain");
     if !script.is_file() {
         return Err(format!(
@@ -41,22 +42,21 @@ pub fn script(package: &Path, folder: &Path) -> Result<PathBuf> {
 }
 
 /// Compiles the kernels that `cfgs` name, and the folders that these need, for `target`, and returns the PTX as libnvvm
-/// wrote it.
+/// wrote it; `bash` is to have no variables of the build that asks.
 pub fn compile_target(
+    mut bash: Command,
     script: &Path,
     folder: &Path,
     target: Target,
     cfgs: &BTreeSet<String>,
-) -> Result<String> {
+) -> Result<String, String> {
     let path = folder.join(target.name()).with_extension("ptx");
-    // By bash, since a package may come without the permission to execute; with a compiler and an output folder of
-    // its own.
-    let mut command = fresh("bash".into());
+    // A compiler and an output folder of its own.
     for name in ["CARGO", "RUSTC", "PROFILE"] {
-        command.env_remove(name);
+        bash.env_remove(name);
     }
-    command.arg(script).arg(folder).args(["module", target.name()]).arg(&path).args(cfgs);
-    let output = command.output().map_err(|error| format!("bash: {error}"))?;
+    bash.arg(script).arg(folder).args(["module", target.name()]).arg(&path).args(cfgs);
+    let output = bash.output().map_err(|error| format!("bash: {error}"))?;
     if !output.status.success() {
         return Err(format!(
             "compiling gpu/ for {} by Rust-CUDA failed:\n{}",
