@@ -1,5 +1,5 @@
 //! Provides the PTX of the kernels: what `ptx/` ships where `ptx/manifest.txt` names these very sources, otherwise
-//! PTX compiled now from `src/` by the device compiler in rustc.
+//! PTX compiled now from `src/` by the device compiler in rustc. With the feature `nvvm` all PTX is of Rust-CUDA's compiler.
 
 use std::{
     env, fs,
@@ -13,6 +13,8 @@ mod abi;
 mod compile;
 #[path = "build/finish.rs"]
 mod finish;
+#[path = "build/nvvm.rs"]
+mod nvvm;
 #[allow(dead_code)]
 #[path = "build/shipped.rs"]
 mod shipped;
@@ -22,7 +24,8 @@ mod sources;
 mod split;
 
 use abi::ENTRIES;
-use shipped::{Kernel, Purpose, builds, package, provide, write};
+use compile::Compiler;
+use shipped::{Kernel, Purpose, package, provide, write};
 
 type Result<T> = std::result::Result<T, String>;
 
@@ -31,6 +34,7 @@ fn main() {
         println!("cargo:rerun-if-changed={path}");
     }
     println!("cargo:rerun-if-env-changed={}", compile::SOURCE_ROOT);
+    println!("cargo:rerun-if-env-changed={}", nvvm::FOLDER);
     println!("cargo:rerun-if-env-changed={JUDGE}");
     // Names of kernels that a device build picks: see `kernel!`.
     let names: Vec<&str> = ENTRIES.iter().map(|entry| entry.name).collect();
@@ -47,21 +51,26 @@ fn main() {
 
 fn run() -> Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let is_nvvm = env::var_os("CARGO_FEATURE_NVVM").is_some();
+    let compiler = if is_nvvm { Compiler::Nvvm } else { Compiler::Rustc };
+    let package = package();
     // OUT_DIR is target/PROFILE/build/PACKAGE/out: all profiles share one device build.
-    let builds = builds(out.ancestors().nth(4).unwrap_or(&out));
+    let builds = compiler.builds(&package, out.ancestors().nth(4).unwrap_or(&out));
     let purpose = if env::var_os(JUDGE).is_some() { Purpose::Judge } else { Purpose::Build };
-    let kernels = provide(&package(), &builds, purpose, |_| true)?;
+    let kernels = provide(&package, &builds, compiler, purpose, |_| true)?;
     let others = kernels.iter().filter(|kernel| !kernel.is_shipped).count();
-    if others > 0 {
+    if others > 0 && compiler == Compiler::Rustc {
         println!(
             "cargo:warning=gpu/ptx is older than gpu/src for {others} kernels: scripts/ptx refreshes what is shipped"
         );
     }
-    embed(kernels, &out)
+    let kept = builds.join("ptx");
+    let project = package.parent().unwrap_or(&package);
+    embed(kernels, kept.strip_prefix(project).unwrap_or(&kept), &out)
 }
 
-/// Writes the kernels compressed, and `kernels.rs`, which includes them by name.
-fn embed(mut kernels: Vec<Kernel>, out: &Path) -> Result<()> {
+/// Writes the kernels compressed, and `kernels.rs`, which includes them by name. `kept` has those that are not shipped.
+fn embed(mut kernels: Vec<Kernel>, kept: &Path, out: &Path) -> Result<()> {
     kernels.sort_by_key(|kernel| kernel.entry.name);
     let mut list = String::new();
     for Kernel { entry, text, is_shipped, .. } in kernels {
@@ -71,9 +80,8 @@ fn embed(mut kernels: Vec<Kernel>, out: &Path) -> Result<()> {
         if fs::read(&path).ok().as_ref() != Some(&packed) {
             write(&path, packed)?;
         }
-        let folder = if is_shipped { "gpu/ptx" } else { "target/device/ptx" };
-        let (name, target) = (entry.name, entry.target.name());
-        let file = format!("{folder}/{target}/{name}.ptx");
+        let folder = if is_shipped { Path::new("gpu/ptx") } else { kept };
+        let (name, file) = (entry.name, folder.join(shipped::file_name(entry)));
         list += &format!("    Kernel::new({name:?}, {file:?}, include_bytes!({path:?})),\n");
     }
     write(&out.join("kernels.rs"), format!("[\n{list}]\n"))

@@ -1,4 +1,4 @@
-//! From the sources to the PTX of some kernels, by the device compiler in rustc.
+//! From the sources to the PTX of some kernels, by the device compiler in rustc or by Rust-CUDA's.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,23 +14,60 @@ use crate::{
     Result,
     abi::{Entry, Target},
     finish::finish,
+    nvvm,
     sources::Sources,
 };
 
 /// Where cargo looks for the standard library's sources instead of the toolchain's own folder.
 pub const SOURCE_ROOT: &str = "__CARGO_TESTS_ONLY_SRC_ROOT";
 
+/// Compiler of the kernels.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Compiler {
+    /// The host's rustc and its PTX backend.
+    Rustc,
+    /// Rust-CUDA's `cuda_builder`: `rustc_codegen_nvvm` and libnvvm.
+    Nvvm,
+}
+
+impl Compiler {
+    /// The folder that holds its device builds, for a cargo that builds in `target`.
+    pub fn builds(self, package: &Path, target: &Path) -> PathBuf {
+        match self {
+            Self::Rustc => target.join("device"),
+            Self::Nvvm => nvvm::folder(package),
+        }
+    }
+
+    /// Its name and version.
+    pub fn version(self) -> Result<String> {
+        match self {
+            Self::Rustc => {
+                let version = Command::new(program("RUSTC", "rustc")).arg("--version").output();
+                let version = version.map_err(|error| format!("rustc --version: {error}"))?;
+                Ok(String::from_utf8_lossy(&version.stdout).trim().to_owned())
+            }
+            Self::Nvvm => Ok("Rust-CUDA".to_owned()),
+        }
+    }
+}
+
 /// Compiles these kernels, and nothing else of the crate, in the folder `builds`, and returns the PTX of each.
 ///
 /// # Errors
-/// Sources of core that are missing; what the compiler says; what [`finish`] refuses.
+/// Sources of core, or a compiler, that are missing; what the compiler says; what [`finish`] refuses.
 pub fn compile(
     package: &Path,
     builds: &Path,
+    compiler: Compiler,
     entries: &[&'static Entry],
     sources: &Sources,
 ) -> Result<BTreeMap<&'static str, String>> {
-    let core = core_sources(package)?;
+    // Sources of core for the one, the script that runs it for the other.
+    let needed = match compiler {
+        Compiler::Rustc => core_sources(package)?,
+        Compiler::Nvvm => nvvm::script(package, builds)?,
+    };
     fs::create_dir_all(builds).map_err(|error| format!("{}: {error}", builds.display()))?;
     // Another build may be at work there, on other kernels.
     let lock = File::create(builds.join("lock")).and_then(|file| file.lock().map(|()| file));
@@ -44,15 +81,24 @@ pub fn compile(
                 (!entries.is_empty()).then_some((target, entries))
             })
             .map(|(target, entries)| {
-                let build = builds.join(target.name());
                 let needs = entries.iter().flat_map(|entry| &sources[entry.name].needs);
                 let cfgs: BTreeSet<String> = needs
-                    .map(|word| format!("--cfg=corrust_word=\"{word}\""))
-                    .chain(entries.iter().map(|entry| format!("--cfg={}", entry.name)))
+                    .map(|word| format!("corrust_word=\"{word}\""))
+                    .chain(entries.iter().map(|entry| entry.name.to_owned()))
+                    .chain(["corrust_some".to_owned()])
                     .collect();
-                let core = &core;
+                let needed = &needed;
                 scope.spawn(move || {
-                    let ptx = compile_target(package, core, &build, target, &cfgs)?;
+                    let ptx = match compiler {
+                        Compiler::Rustc => {
+                            let build = builds.join(target.name());
+                            compile_target(package, needed, &build, target, &cfgs)
+                        }
+                        Compiler::Nvvm => {
+                            let bash = fresh("bash".into());
+                            nvvm::compile_target(bash, needed, builds, target, &cfgs)
+                        }
+                    }?;
                     finish(&ptx, target, &entries)
                 })
             })
@@ -65,6 +111,21 @@ pub fn compile(
 /// Program that a variable names, which cargo sets for build scripts.
 pub fn program(variable: &str, name: &str) -> OsString {
     env::var_os(variable).unwrap_or_else(|| name.into())
+}
+
+/// Command without the variables that cargo sets for build scripts: a cargo that it starts builds by its own.
+fn fresh(program: OsString) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        let inherited = name.starts_with("CARGO_") && name != "CARGO_HOME"
+            || name.starts_with("RUSTC") && name != "RUSTC"
+            || ["RUSTFLAGS", "RUSTDOCFLAGS", "TARGET", "HOST", "OUT_DIR"].contains(&name.as_str());
+        if inherited {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// The folder `library` of the standard library's sources.
@@ -98,16 +159,7 @@ fn compile_target(
     target: Target,
     cfgs: &BTreeSet<String>,
 ) -> Result<String> {
-    let mut command = Command::new(program("CARGO", "cargo"));
-    for (name, _) in env::vars_os() {
-        let name = name.to_string_lossy().into_owned();
-        let inherited = name.starts_with("CARGO_") && name != "CARGO_HOME"
-            || name.starts_with("RUSTC") && name != "RUSTC"
-            || ["RUSTFLAGS", "RUSTDOCFLAGS", "TARGET", "HOST", "OUT_DIR"].contains(&name.as_str());
-        if inherited {
-            command.env_remove(name);
-        }
-    }
+    let mut command = fresh(program("CARGO", "cargo"));
     // The least PTX version that has the instructions: older drivers take it too.
     let version = match target {
         Target::Sm80 => "+ptx71",
@@ -129,8 +181,8 @@ fn compile_target(
         .arg(package.join("Cargo.toml"))
         .arg("--target-dir")
         .arg(build)
-        .args(["--", "--emit=asm", "--cap-lints=allow", "--cfg=corrust_some"])
-        .args(cfgs)
+        .args(["--", "--emit=asm", "--cap-lints=allow"])
+        .args(cfgs.iter().map(|cfg| format!("--cfg={cfg}")))
         .env("RUSTC_BOOTSTRAP", "1")
         .env(SOURCE_ROOT, core)
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))

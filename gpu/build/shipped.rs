@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     env, fs,
     path::{Path, PathBuf},
-    process::{self, Command},
+    process,
 };
 
 use sha2::{Digest, Sha256};
@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     Result,
     abi::{ENTRIES, Entry, Target},
-    compile::{compile, program},
+    compile::{Compiler, compile},
     sources,
 };
 
@@ -51,23 +51,28 @@ pub enum Purpose {
 }
 
 /// The kernels that `wanted` picks: shipped ones if their sources have not changed (to [`Purpose::Judge`] this is no
-/// matter), else ones that an earlier build left in `builds`; the rest are compiled now.
+/// matter) and rustc is to compile them, else ones that an earlier build left in `builds`; the rest are compiled now.
 ///
 /// # Errors
 /// Shipped PTX differs from the compiler's output; errors of [`compile`].
 pub fn provide(
     package: &Path,
     builds: &Path,
+    compiler: Compiler,
     purpose: Purpose,
     wanted: impl Fn(&Entry) -> bool,
 ) -> Result<Vec<Kernel>> {
     let all = sources::sources(package)?;
     let kept = builds.join("ptx");
-    let folders = [(package.join("ptx"), true), (kept.clone(), false)];
-    let mut folders = folders.map(|(folder, is_shipped)| {
-        let manifest = read_manifest(&folder);
-        (folder, manifest, is_shipped)
-    });
+    let folders = [(package.join("ptx"), true), (kept.clone(), false)]
+        .into_iter()
+        .filter(|(_, is_shipped)| !is_shipped || compiler == Compiler::Rustc);
+    let mut folders: Vec<_> = folders
+        .map(|(folder, is_shipped)| {
+            let manifest = read_manifest(&folder);
+            (folder, manifest, is_shipped)
+        })
+        .collect();
     let apart = matches!(purpose, Purpose::Try | Purpose::Judge);
     let mut found = Vec::new();
     let mut missing = Vec::new();
@@ -114,8 +119,8 @@ pub fn provide(
             .any(|(missing, _)| missing.name == entry.name || !apart && beside(entry, missing))
     };
     let entries: Vec<&'static Entry> = ENTRIES.iter().filter(needed).collect();
-    let mut compiled = compile(package, builds, &entries, &all)?;
-    let (_, manifest, _) = &mut folders[1];
+    let mut compiled = compile(package, builds, compiler, &entries, &all)?;
+    let (_, manifest, _) = folders.last_mut().expect("the folder of kept kernels");
     for (entry, sources) in missing {
         let text = compiled.remove(entry.name).expect("finished");
         if !apart {
@@ -126,15 +131,16 @@ pub fn provide(
         found.push(Kernel { entry, sources, text, is_shipped: false });
     }
     if !apart {
-        write(&kept.join(MANIFEST), manifest_text(manifest)?)?;
+        write(&kept.join(MANIFEST), manifest_text(manifest, compiler)?)?;
     }
     Ok(found)
 }
 
-/// Every kernel, compiled now whatever was compiled before.
+/// Every kernel by rustc, compiled now whatever was compiled before.
 pub fn compile_all(package: &Path, builds: &Path) -> Result<Vec<Kernel>> {
     let all = sources::sources(package)?;
-    let mut compiled = compile(package, builds, &ENTRIES.iter().collect::<Vec<_>>(), &all)?;
+    let entries: Vec<_> = ENTRIES.iter().collect();
+    let mut compiled = compile(package, builds, Compiler::Rustc, &entries, &all)?;
     let mut kernel = |entry: &'static Entry| Kernel {
         entry,
         sources: all[entry.name].hash.clone(),
@@ -145,7 +151,7 @@ pub fn compile_all(package: &Path, builds: &Path) -> Result<Vec<Kernel>> {
 }
 
 /// Makes `folder` hold these kernels and their manifest, and no other PTX.
-pub fn write_all(folder: &Path, kernels: &[Kernel]) -> Result<()> {
+pub fn write_all(folder: &Path, kernels: &[Kernel], compiler: Compiler) -> Result<()> {
     for path in beside(folder, kernels) {
         fs::remove_file(&path)
             .map_err(|error| format!("{}: cannot remove: {error}", path.display()))?;
@@ -153,7 +159,7 @@ pub fn write_all(folder: &Path, kernels: &[Kernel]) -> Result<()> {
     for kernel in kernels {
         write_changed(&folder.join(file_name(kernel.entry)), &kernel.text)?;
     }
-    write_changed(&folder.join(MANIFEST), &manifest_text(&manifest_of(kernels))?)
+    write_changed(&folder.join(MANIFEST), &manifest_text(&manifest_of(kernels), compiler)?)
 }
 
 /// Fails unless `folder` holds these kernels, their manifest, and no other PTX.
@@ -163,7 +169,7 @@ pub fn check_all(folder: &Path, kernels: &[Kernel]) -> Result<()> {
         return Err(format!("{} is no kernel of gpu/src: {ADVICE}", path.display()));
     }
     let texts = kernels.iter().map(|kernel| (file_name(kernel.entry), kernel.text.clone()));
-    let manifest = manifest_text(&manifest_of(kernels))?;
+    let manifest = manifest_text(&manifest_of(kernels), Compiler::Rustc)?;
     for (file, text) in texts.chain([(MANIFEST.into(), manifest)]) {
         let path = folder.join(file);
         if fs::read_to_string(&path).unwrap_or_default() != text {
@@ -224,12 +230,8 @@ fn read_manifest(folder: &Path) -> BTreeMap<PathBuf, Line> {
     lines.collect()
 }
 
-fn manifest_text(lines: &BTreeMap<PathBuf, Line>) -> Result<String> {
-    let version = Command::new(program("RUSTC", "rustc"))
-        .arg("--version")
-        .output()
-        .map_err(|error| format!("rustc --version: {error}"))?;
-    let mut text = format!("compiler {}\n", String::from_utf8_lossy(&version.stdout).trim());
+fn manifest_text(lines: &BTreeMap<PathBuf, Line>, compiler: Compiler) -> Result<String> {
+    let mut text = format!("compiler {}\n", compiler.version()?);
     for (file, line) in lines {
         // By components: a manifest is the same on every system.
         let file: Vec<_> = file.iter().map(|part| part.to_string_lossy()).collect();
@@ -240,11 +242,6 @@ fn manifest_text(lines: &BTreeMap<PathBuf, Line>) -> Result<String> {
 
 fn hash(text: &str) -> String {
     sources::hex(&Sha256::digest(text))
-}
-
-/// The folder that holds device builds, below the folder that cargo builds in.
-pub fn builds(target: &Path) -> PathBuf {
-    target.join("device")
 }
 
 /// The package whose build script or tool this is.

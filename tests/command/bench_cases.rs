@@ -46,6 +46,19 @@ fn numbers_of_channels_are_cases_each() {
 }
 
 #[test]
+fn bin_groups_are_left_out_where_they_do_not_take_the_lags() {
+    let folder = tempfile::tempdir().unwrap();
+    let sizes = "--sensors 32 --instants 100 --groups 1";
+    let bench = format!("bench autocorrelate --device model:h200 {sizes} --lags");
+    let has_bin_groups = |lags| {
+        let (rows, _) = rows(folder.path(), &format!("{bench} {lags}"));
+        assert!(rows.iter().any(|row| row["kernel"] == "auto"));
+        rows.iter().any(|row| row["kernel"] == "bin-groups")
+    };
+    assert!(has_bin_groups(32) && !has_bin_groups(10_000));
+}
+
+#[test]
 fn kernels_are_left_out_where_they_do_not_take_the_samples_and_it_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = format!("{SMALL} --channels 2 --encoding ci8,ci4 --kernel mma-s4,mma-64");

@@ -5,8 +5,9 @@
 //! - `check`: compiles every kernel and fails unless `gpu/ptx` ships the same.
 //! - `list`: prints every kernel with its threads, least blocks of a multiprocessor, and bytes of shared memory.
 //! - `first`: compiles the least kernel of each target, and `core` with it, once for all that are compiled later.
-//! - `one KERNEL FILE`: writes the PTX of one kernel, prints a test that launches it, options by which `ptx-sim`
-//!   launches it, if there are any, and its declared bank conflicts and sectors.
+//! - `nvvm`: compiles kernels whose sources changed with Rust-CUDA and keeps all in `ptx/` of its folder, for `CORRUST_PTX`.
+//! - `one COMPILER KERNEL FILE`: writes the PTX of one kernel by `rustc` or `nvvm`, prints a test that launches it, options
+//!   by which `ptx-sim` launches it, if there are any, and its declared bank conflicts and sectors.
 
 use std::{
     env,
@@ -21,6 +22,8 @@ mod compile;
 #[path = "../../build/finish.rs"]
 mod finish;
 mod launches;
+#[path = "../../build/nvvm.rs"]
+mod nvvm;
 #[allow(dead_code)]
 #[path = "../../build/shipped.rs"]
 mod shipped;
@@ -31,6 +34,7 @@ mod split;
 #[cfg(test)]
 mod tests;
 
+use compile::Compiler;
 use shipped::Purpose;
 
 type Result<T> = std::result::Result<T, String>;
@@ -46,12 +50,14 @@ fn run() -> Result<()> {
     let package = shipped::package().parent().map(Path::to_owned).unwrap_or_default();
     let program = env::current_exe().map_err(|error| error.to_string())?;
     // target/PROFILE/corrust-gpu-builder
-    let builds = shipped::builds(program.ancestors().nth(2).unwrap_or(&program));
+    let target = program.ancestors().nth(2).unwrap_or(&program);
+    let builds = Compiler::Rustc.builds(&package, target);
     let ptx = package.join("ptx");
     let arguments: Vec<String> = env::args().skip(1).collect();
     match &*arguments.iter().map(String::as_str).collect::<Vec<_>>() {
         ["refresh"] => {
-            let kernels = shipped::provide(&package, &builds, Purpose::Ship, |_| true)?;
+            let kernels =
+                shipped::provide(&package, &builds, Compiler::Rustc, Purpose::Ship, |_| true)?;
             let changed: Vec<&str> = kernels
                 .iter()
                 .filter(|kernel| !kernel.is_shipped)
@@ -64,9 +70,12 @@ fn run() -> Result<()> {
                     changed.join(", ")
                 );
             }
-            shipped::write_all(&ptx, &kernels)
+            shipped::write_all(&ptx, &kernels, Compiler::Rustc)
         }
-        ["all"] => shipped::write_all(&ptx, &shipped::compile_all(&package, &builds)?),
+        ["all"] => {
+            let kernels = shipped::compile_all(&package, &builds)?;
+            shipped::write_all(&ptx, &kernels, Compiler::Rustc)
+        }
         ["check"] => shipped::check_all(&ptx, &shipped::compile_all(&package, &builds)?),
         ["first"] => {
             let least = abi::Target::ALL.iter().filter_map(|&target| {
@@ -74,12 +83,31 @@ fn run() -> Result<()> {
                 of_target.min_by_key(|entry| entry.fields.len())
             });
             let sources = sources::sources(&package)?;
-            compile::compile(&package, &builds, &least.collect::<Vec<_>>(), &sources)?;
+            compile::compile(
+                &package,
+                &builds,
+                Compiler::Rustc,
+                &least.collect::<Vec<_>>(),
+                &sources,
+            )?;
             Ok(())
         }
-        ["one", kernel, file] => {
+        ["nvvm"] => {
+            let folder = Compiler::Nvvm.builds(&package, target);
             let kernels =
-                shipped::provide(&package, &builds, Purpose::Try, |entry| entry.name == *kernel)?;
+                shipped::provide(&package, &folder, Compiler::Nvvm, Purpose::Build, |_| true)?;
+            println!("{}", folder.join("ptx").display());
+            shipped::write_all(&folder.join("ptx"), &kernels, Compiler::Nvvm)
+        }
+        ["one", compiler, kernel, file] => {
+            let compiler = match *compiler {
+                "rustc" => Compiler::Rustc,
+                "nvvm" => Compiler::Nvvm,
+                other => return Err(format!("compiler {other}: expected rustc or nvvm")),
+            };
+            let builds = compiler.builds(&package, target);
+            let is_wanted = |entry: &abi::Entry| entry.name == *kernel;
+            let kernels = shipped::provide(&package, &builds, compiler, Purpose::Try, is_wanted)?;
             let [kernel] = &kernels[..] else {
                 return Err(format!(
                     "{kernel} is no kernel of gpu/src/abi{}",
@@ -97,6 +125,9 @@ fn run() -> Result<()> {
             }
             Ok(())
         }
-        _ => Err("expected refresh, all, check, first, list, or one KERNEL FILE".to_owned()),
+        _ => {
+            let commands = "refresh, all, check, first, nvvm, list, or one COMPILER KERNEL FILE";
+            Err(format!("expected {commands}"))
+        }
     }
 }

@@ -11,7 +11,8 @@ use ptx_sim::{
 };
 
 use crate::{
-    abi::{ENTRIES, Entry},
+    abi::{self, ENTRIES, Entry},
+    compile::Compiler,
     launches::{OTHERS, SMALL, options},
     shipped::{self, Purpose},
     sources::{Sources, sources},
@@ -103,11 +104,94 @@ fn shipped_ptx_that_was_edited_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let package = copy(folder.path());
     let builds = folder.path().join("device");
-    let all = || shipped::provide(&package, &builds, Purpose::Build, |_| true);
+    let all = || shipped::provide(&package, &builds, Compiler::Rustc, Purpose::Build, |_| true);
     assert!(all().unwrap().iter().all(|kernel| kernel.is_shipped));
     append(&package.join("ptx/sm_80/correlate_widen.ptx"), "\n");
     let error = all().err().expect("an edited file");
     assert!(error.contains("correlate_widen.ptx is not what gpu/src compiled to"), "{error}");
+}
+
+/// A kernel as compilers write it: without what `finish` adds, labels and tables by names of the whole module, a comment.
+fn unfinished(entry: &Entry, finished: &str) -> String {
+    let added = [".maxntid", ".minnctapersm", ".reqnctapercluster", ".extern .shared .align 1024"];
+    let kept = finished.lines().filter(|line| added.iter().all(|start| !line.starts_with(start)));
+    let body = kept.skip_while(|line| !line.starts_with(".address_size")).skip(1);
+    body.map(|line| {
+        let comment = if line.ends_with(';') { " // libnvvm" } else { "" };
+        let line = line.replace("$L_", "$L__BB7_") + comment + "\n";
+        line.replace("table_", &format!("{}_", entry.name.to_uppercase()))
+    })
+    .collect()
+}
+
+/// Puts in place of Rust-CUDA's compiler a script that joins the kernels that are asked for, of texts in `folder`.
+fn stand_in(package: &Path, folder: &Path) {
+    for entry in ENTRIES {
+        let file = shipped::file_name(entry);
+        let text = fs::read_to_string(package.join("ptx").join(&file)).unwrap();
+        shipped::write(&folder.join(file), unfinished(entry, &text)).unwrap();
+    }
+    let script = r#"
+        [ "$2" = module ] && target=$3 file=$4 && shift 4 || exit 1
+        [ "$target" = sm_80 ] && version=7.1 || version=8.0
+        printf '.version %s\n.target %s\n.address_size 64\n' $version $target >"$file"
+        for cfg in "$@"; do
+            [ ! -e "FOLDER/$target/$cfg.ptx" ] || cat "FOLDER/$target/$cfg.ptx" >>"$file"
+        done"#;
+    let script = script.replace("FOLDER", folder.to_str().unwrap());
+    shipped::write(&package.join("rust-cuda/toolchain"), script).unwrap();
+}
+
+#[test]
+fn modules_of_rust_cuda_become_kernels_as_those_of_rustc_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let package = copy(folder.path());
+    let (texts, builds) = (folder.path().join("texts"), folder.path().join("rust-cuda"));
+    let provide = |purpose, name: &str| {
+        let is_wanted = |entry: &Entry| name.is_empty() || entry.name == name;
+        shipped::provide(&package, &builds, Compiler::Nvvm, purpose, is_wanted)
+    };
+    let error = provide(Purpose::Try, "correlate_widen").err().expect("no script");
+    assert!(error.contains("rust-cuda/toolchain is missing"), "{error}");
+    stand_in(&package, &texts);
+    let error = provide(Purpose::Try, "correlate_widen").err().expect("no compiler");
+    let advice = format!("run `gpu/rust-cuda/toolchain {}`", builds.display());
+    assert!(error.contains(&advice) && error.lines().count() == 1, "{error}");
+    assert!(!builds.exists());
+
+    fs::create_dir_all(builds.join("done")).unwrap();
+    fs::write(builds.join("done/codegen"), "").unwrap();
+    // Alone, not kept; then all, kept.
+    let [alone] = &provide(Purpose::Try, "correlate_widen").unwrap()[..] else { panic!("one") };
+    assert!(!builds.join("ptx").exists());
+    let kernels = provide(Purpose::Build, "").unwrap();
+    assert_eq!(kernels.len(), ENTRIES.len());
+    for kernel in kernels.iter().chain([alone]) {
+        let shipped = package.join("ptx").join(shipped::file_name(kernel.entry));
+        assert!(!kernel.is_shipped);
+        assert!(kernel.text == fs::read_to_string(&shipped).unwrap(), "{}", kernel.entry.name);
+    }
+    fs::remove_file(package.join("rust-cuda/toolchain")).unwrap();
+    assert_eq!(provide(Purpose::Build, "").unwrap().len(), ENTRIES.len());
+    let manifest = fs::read_to_string(builds.join("ptx/manifest.txt")).unwrap();
+    assert!(manifest.starts_with("compiler Rust-CUDA\n"), "{}", &manifest[..40]);
+
+    // The same checks as of rustc's.
+    stand_in(&package, &texts);
+    let widen = texts.join("sm_80/correlate_widen.ptx");
+    append(&widen, ".func help()\n{\n\tret;\n}\n");
+    fs::remove_dir_all(builds.join("ptx")).unwrap();
+    let error = provide(Purpose::Try, "correlate_widen").err().expect("a function");
+    assert!(error.contains("has a function that is no kernel"), "{error}");
+    fs::write(&widen, "").unwrap();
+    let error = provide(Purpose::Try, "correlate_widen").err().expect("no kernel");
+    assert!(
+        error.contains("lists kernel correlate_widen for sm_80, which the device code lacks"),
+        "{error}"
+    );
+    fs::write(package.join("rust-cuda/toolchain"), "echo no such arch >&2; exit 1").unwrap();
+    let error = provide(Purpose::Try, "correlate_widen").err().expect("a failure");
+    assert_eq!(error, "compiling gpu/ for sm_80 by Rust-CUDA failed:\nno such arch\n");
 }
 
 /// Launches a shipped kernel as the options of `ptx-sim` say; its loads must keep to the declared sectors.

@@ -1,38 +1,28 @@
-//! Compiles the kernels of `gpu/` with Rust-CUDA and writes them, a file each, into the folder given as the
-//! argument (`target/ptx` without one), which `CORRUST_PTX` can name.
+//! Compiles the kernels of `gpu/` that `CORRUST_CFGS` names, all without it, with Rust-CUDA, for the target given as the
+//! first argument, and writes them as one module of PTX into the file given as the second. `gpu/build` finishes it.
 
 use std::{env, error::Error, fs, path::PathBuf};
 
-use corrust_gpu::abi::{self, Target};
 use cuda_builder::{CudaBuilder, NvvmArch};
 
-#[path = "../../build/finish.rs"]
-mod finish;
-#[path = "../../src/ptx/split.rs"]
-mod split;
-
 fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let [target, file] = &arguments[..] else {
+        return Err("expected a target and a file: sm_80 module.ptx".into());
+    };
+    let arch = match target.as_str() {
+        "sm_80" => NvvmArch::Compute80,
+        "sm_90a" => NvvmArch::Compute90a,
+        other => return Err(format!("target {other}: expected sm_80 or sm_90a").into()),
+    };
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let folder = env::args_os().nth(1).map_or_else(|| here.join("target/ptx"), PathBuf::from);
-    fs::create_dir_all(&folder)?;
     // cuda_builder looks for its code generator below this folder, and else below one that is relative to another.
     // SAFETY: nothing else runs.
     unsafe { env::set_var("CARGO_WORKSPACE_DIR", &here) };
-    let entries: Vec<_> = abi::ENTRIES.iter().collect();
-    for target in Target::ALL {
-        let arch = match target {
-            Target::Sm80 => NvvmArch::Compute80,
-            Target::Sm90a => NvvmArch::Compute90a,
-        };
-        // SAFETY: nothing else runs. The variable is for the kernels' build script.
-        unsafe { env::set_var("CORRUST_TARGET", target.name()) };
-        let kernels = CudaBuilder::new(here.join("kernels")).arch(arch);
-        let compiled = kernels.build().map_err(|error| error.to_string())?;
-        for (name, ptx) in finish::finish(&fs::read_to_string(compiled)?, target, &entries)? {
-            let path = folder.join(format!("{name}.ptx"));
-            fs::write(&path, ptx)?;
-            println!("{}", path.display());
-        }
-    }
+    // SAFETY: nothing else runs. The variable is for the kernels' build script.
+    unsafe { env::set_var("CORRUST_TARGET", target) };
+    let kernels = CudaBuilder::new(here.join("kernels")).arch(arch);
+    let compiled = kernels.build().map_err(|error| error.to_string())?;
+    fs::copy(compiled, file)?;
     Ok(())
 }

@@ -81,7 +81,10 @@ macro_rules! kernel {
         /// - Till the launch has ended nobody else writes what it reads, nor uses what it writes; what it writes overlaps
         ///   nothing else of the parameters, unless a field says so.
         /// - Other fields are in the ranges that they state.
-        #[cfg(any(not(target_arch = "nvptx64"), feature = "rust-cuda"))]
+        #[cfg(any(
+            not(target_arch = "nvptx64"),
+            all(feature = "rust-cuda", any(not(corrust_some), $name))
+        ))]
         #[cfg_attr(feature = "rust-cuda", cuda_std::kernel)]
         pub unsafe fn $name($parameter: $type) {
             // SAFETY: a whole block runs the body, in a launch that keeps the conditions above.
