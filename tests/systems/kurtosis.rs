@@ -241,7 +241,7 @@ fn clears_on(device: Device) {
                 };
                 let lost: Vec<Missing> = lost.iter().map(within).collect();
                 let expected = case.sums(0, block_times, &lost);
-                compare(&what, &sums, &expected);
+                compare(&what, sums, &expected);
                 assert!(flagged.contains(&carrier), "{what}: {flagged:?}");
                 assert!(flagged.len() < sums.values.len() / 3 / 2, "{what}: {flagged:?}");
 

@@ -11,7 +11,7 @@ use ptx_sim::{
 };
 
 use crate::{
-    abi::{self, ENTRIES, Entry},
+    abi::{ENTRIES, Entry},
     compile::Compiler,
     launches::{OTHERS, SMALL, options},
     shipped::{self, Purpose},
