@@ -77,21 +77,7 @@ fn run() -> Result<()> {
             shipped::write_all(&ptx, &kernels, Compiler::Rustc)
         }
         ["check"] => shipped::check_all(&ptx, &shipped::compile_all(&package, &builds)?),
-        ["first"] => {
-            let least = abi::Target::ALL.iter().filter_map(|&target| {
-                let of_target = abi::ENTRIES.iter().filter(|entry| entry.target == target);
-                of_target.min_by_key(|entry| entry.fields.len())
-            });
-            let sources = sources::sources(&package)?;
-            compile::compile(
-                &package,
-                &builds,
-                Compiler::Rustc,
-                &least.collect::<Vec<_>>(),
-                &sources,
-            )?;
-            Ok(())
-        }
+        ["first"] => first(&package, &builds),
         ["nvvm"] => {
             let folder = Compiler::Nvvm.builds(&package, target);
             let kernels =
@@ -130,4 +116,15 @@ fn run() -> Result<()> {
             Err(format!("expected {commands}"))
         }
     }
+}
+
+/// Compiles the least kernel of each target.
+fn first(package: &Path, builds: &Path) -> Result<()> {
+    let least = abi::Target::ALL.iter().filter_map(|&target| {
+        let of_target = abi::ENTRIES.iter().filter(|entry| entry.target == target);
+        of_target.min_by_key(|entry| entry.fields.len())
+    });
+    let sources = sources::sources(package)?;
+    compile::compile(package, builds, Compiler::Rustc, &least.collect::<Vec<_>>(), &sources)?;
+    Ok(())
 }
