@@ -59,18 +59,15 @@ def command(*words: object) -> None:
 
 def kill_workers(client: distributed.Client, count: int, done: threading.Event) -> list[int]:
     """Kill workers, one after the other, while they are at work."""
-    killed: list[int] = []
+    killed: dict[str, int] = {}
     while len(killed) < count and not done.is_set():
-        pids = client.run(os.getpid, on_error="ignore")
-        busy = [address for address, tasks in client.processing().items() if tasks and address in pids]
-        if busy:
-            os.kill(pids[busy[len(killed) % len(busy)]], signal.SIGKILL)
-            killed.append(pids[busy[0]])
-            # Until somebody works on.
-            while not done.is_set() and not any(client.processing().values()):
-                time.sleep(0.02)
+        # One that was killed and is still listed would be waited for half a minute.
+        busy = [address for address, tasks in client.processing().items() if tasks and address not in killed]
+        for address, pid in client.run(os.getpid, workers=busy[:1], on_error="ignore").items() if busy else ():
+            os.kill(pid, signal.SIGKILL)
+            killed[address] = pid
         time.sleep(0.02)
-    return killed
+    return list(killed.values())
 
 
 @pytest.fixture(scope="module")
