@@ -27,18 +27,27 @@ fn refused(folder: &Path, arguments: &str, reason: &str) {
 const QUICK: &str = "bench correlate --device cpu --inputs 5 --channels 2 --times 64 --encoding ci8,cf16 \
                      --repeats 3";
 
-/// A record with every time multiplied.
-fn scaled(record: &str, factor: f64) -> String {
-    let mut record: Value = serde_json::from_str(record).unwrap();
+/// A record whose every time is its row's median multiplied: without the spread that other work on the machine
+/// gives, a comparison has one answer.
+fn steady(record: &Value, factor: f64) -> Value {
+    let mut record = record.clone();
     for row in record["rows"].as_array_mut().unwrap() {
-        let seconds = row["seconds"].as_object_mut().unwrap();
-        for (name, value) in seconds {
+        let median = row["seconds"]["median"].as_f64().unwrap();
+        for (name, value) in row["seconds"].as_object_mut().unwrap() {
             if name != "count" {
-                *value = (value.as_f64().unwrap() * factor).into();
+                *value = (median * factor).into();
             }
         }
     }
-    record.to_string()
+    record
+}
+
+fn read(folder: &Path, record: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(folder.join(record)).unwrap()).unwrap()
+}
+
+fn write(folder: &Path, name: &str, record: &Value) {
+    fs::write(folder.join(name), record.to_string()).unwrap();
 }
 
 #[test]
@@ -94,17 +103,18 @@ fn without_a_gpu_the_cpu_is_measured_and_it_is_said() {
 fn what_got_slower_than_a_record_is_named_and_the_code_is_1() {
     let folder = tempfile::tempdir().unwrap();
     done(folder.path(), &format!("{QUICK} --json now.json"));
-    let now = fs::read_to_string(folder.path().join("now.json")).unwrap();
+    let now = read(folder.path(), "now.json");
+    write(folder.path(), "now.json", &steady(&now, 1.0));
     let text = done(folder.path(), "bench report now.json --against now.json");
     assert!(text.contains("all the same within the noise"), "{text}");
 
     // Times of a record that did the same in a third, and in three times the time.
-    fs::write(folder.path().join("before.json"), scaled(&now, 1.0 / 3.0)).unwrap();
+    write(folder.path(), "before.json", &steady(&now, 1.0 / 3.0));
     let (code, text) = corrust(folder.path(), "bench report now.json --against before.json");
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("slower: correlate, ci8, N 5, C 2, T 64"), "{text}");
     assert!(text.contains("+200.0 %") && !text.contains("quicker:"), "{text}");
-    fs::write(folder.path().join("before.json"), scaled(&now, 3.0)).unwrap();
+    write(folder.path(), "before.json", &steady(&now, 3.0));
     let text = done(folder.path(), "bench report now.json --against before.json");
     assert!(text.contains("quicker:") && !text.contains("slower:"), "{text}");
 }
@@ -124,33 +134,37 @@ fn slowed(kernel: &str, turns: u32) -> String {
     kernel.replacen("\n{\n", &spin, 1)
 }
 
-fn judge_slowed_kernel(device: &str, sizes: &str, turns: u32) {
-    let folder = tempfile::tempdir().unwrap();
-    let ptx = slowed(shipped("reorder_tcn_words_ci8"), turns);
-    fs::write(folder.path().join("slow.ptx"), ptx).unwrap();
+/// Measures a kernel beside its slowed form; what the command printed of them, and the record.
+fn beside_slowed(folder: &Path, device: &str, sizes: &str, turns: u32) -> (String, Value) {
+    let ptx = slowed(shipped(SLOWED), turns);
+    fs::write(folder.join("slow.ptx"), ptx).unwrap();
     let bench = format!("bench reorder --device {device} --encoding ci8 --sustain 0 {sizes}");
-    // This build is the quicker one. Other kernels may well seem slower on a busy machine.
-    let run = |arguments: &str| {
-        let (code, text) = corrust(folder.path(), &format!("{bench} {arguments}"));
-        assert!(matches!(code, Some(0 | 1)), "{text}");
-        text
+    // Other kernels may well seem slower on a busy machine.
+    let (code, text) = corrust(folder, &format!("{bench} --against slow.ptx --json both.json"));
+    assert!(matches!(code, Some(0 | 1)), "{text}");
+    (text, read(folder, "both.json"))
+}
+
+const SLOWED: &str = "reorder_tcn_words_ci8";
+
+/// Whether a comparison says `word` of the kernel that was slowed.
+fn flagged(text: &str, word: &str) -> bool {
+    let case = format!("{word}: reorder, ci8 tcn");
+    text.lines().any(|line| line.contains(&case) && line.contains("tcn-words-ci8"))
+}
+
+/// The slowed build alone against this one: records as two runs would have written them.
+fn judge_slowed_record(folder: &Path, both: &Value) {
+    let of_build = |build: Value| {
+        let mut record = steady(both, 1.0);
+        let rows = record["rows"].as_array_mut().unwrap();
+        rows.retain(|row| row["build"] == build);
+        rows.iter_mut().for_each(|row| row["build"] = Value::Null);
+        record
     };
-    let text = run("--against slow.ptx --json both.json");
-    let slowed = ": reorder, ci8 tcn";
-    let flagged = |text: &str, word: &str| {
-        text.lines()
-            .any(|line| line.contains(&format!("{word}{slowed}")) && line.contains("tcn-words-ci8"))
-    };
-    assert!(flagged(&text, "quicker") && !flagged(&text, "slower"), "{text}");
-    // A run of the slowed build alone would have recorded the same, and is the slower one.
-    run("--json now.json");
-    let both = fs::read_to_string(folder.path().join("both.json")).unwrap();
-    let mut both: Value = serde_json::from_str(&both).unwrap();
-    let rows = both["rows"].as_array_mut().unwrap();
-    rows.retain(|row| row["build"] == "slow.ptx");
-    rows.iter_mut().for_each(|row| row["build"] = Value::Null);
-    fs::write(folder.path().join("slow.json"), both.to_string()).unwrap();
-    let (code, text) = corrust(folder.path(), "bench report slow.json --against now.json");
+    write(folder, "slow.json", &of_build("slow.ptx".into()));
+    write(folder, "now.json", &of_build(Value::Null));
+    let (code, text) = corrust(folder, "bench report slow.json --against now.json");
     assert_eq!(code, Some(1), "{text}");
     assert!(flagged(&text, "slower") && !flagged(&text, "quicker"), "{text}");
 }
@@ -178,13 +192,28 @@ fn predictions_beside_other_ptx_are_of_its_kernels_alone() {
 
 #[test]
 fn a_slowed_kernel_is_flagged_on_sim() {
-    judge_slowed_kernel("sim", "--inputs 8 --times 33 --repeats 3", 1_000);
+    let folder = tempfile::tempdir().unwrap();
+    let sizes = "--inputs 8 --times 33 --repeats 3";
+    let (text, both) = beside_slowed(folder.path(), "sim", sizes, 10_000);
+    assert!(text.contains("measurements compared") && !flagged(&text, "slower"), "{text}");
+    // A hundred times as long on an idle machine.
+    let median = |build: Value| {
+        let rows = both["rows"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["kernel"] == "tcn-words-ci8" && row["build"] == build);
+        row.unwrap()["seconds"]["median"].as_f64().unwrap()
+    };
+    assert!(median("slow.ptx".into()) > 3.0 * median(Value::Null), "{text}");
+    judge_slowed_record(folder.path(), &both);
 }
 
 #[test]
 fn a_slowed_kernel_is_flagged_on_cuda() {
     if device::there("cuda", corrust::device::cuda::count()).is_some() {
-        judge_slowed_kernel("cuda", "--inputs 256 --repeats 5", 4_000);
+        let folder = tempfile::tempdir().unwrap();
+        let sizes = "--inputs 256 --repeats 5";
+        let (text, both) = beside_slowed(folder.path(), "cuda", sizes, 4_000);
+        assert!(flagged(&text, "quicker") && !flagged(&text, "slower"), "{text}");
+        judge_slowed_record(folder.path(), &both);
     }
 }
 
