@@ -81,18 +81,13 @@ pub fn compile(
                 (!entries.is_empty()).then_some((target, entries))
             })
             .map(|(target, entries)| {
-                let needs = entries.iter().flat_map(|entry| &sources[entry.name].needs);
-                let cfgs: BTreeSet<String> = needs
-                    .map(|word| format!("corrust_word=\"{word}\""))
-                    .chain(entries.iter().map(|entry| entry.name.to_owned()))
-                    .chain(["corrust_some".to_owned()])
-                    .collect();
+                let cfgs = cfgs(&entries, sources);
                 let needed = &needed;
                 scope.spawn(move || {
                     let ptx = match compiler {
                         Compiler::Rustc => {
                             let build = builds.join(target.name());
-                            compile_target(package, needed, &build, target, &cfgs)
+                            compile_target(package, needed, &build, target, &cfgs, "none")
                         }
                         Compiler::Nvvm => {
                             let bash = fresh("bash".into());
@@ -106,6 +101,14 @@ pub fn compile(
         jobs.into_iter().map(|job| job.join().expect("a compile job panicked")).collect()
     });
     Ok(compiled?.into_iter().flatten().collect())
+}
+
+/// Names by which the crate's sources pick these kernels and the folders that they need.
+pub fn cfgs(entries: &[&'static Entry], sources: &Sources) -> BTreeSet<String> {
+    let needs = entries.iter().flat_map(|entry| &sources[entry.name].needs);
+    let words = needs.map(|word| format!("corrust_word=\"{word}\""));
+    let names = entries.iter().map(|entry| entry.name.to_owned());
+    words.chain(names).chain(["corrust_some".to_owned()]).collect()
 }
 
 /// Program that a variable names, which cargo sets for build scripts.
@@ -129,7 +132,7 @@ fn fresh(program: OsString) -> Command {
 }
 
 /// The folder `library` of the standard library's sources.
-fn core_sources(package: &Path) -> Result<PathBuf> {
+pub fn core_sources(package: &Path) -> Result<PathBuf> {
     let sysroot = Command::new(program("RUSTC", "rustc"))
         .args(["--print", "sysroot"])
         .output()
@@ -151,13 +154,14 @@ fn core_sources(package: &Path) -> Result<PathBuf> {
 }
 
 /// Compiles the kernels that `cfgs` name, and the folders that these need, for `target`, and returns the PTX as LLVM
-/// wrote it.
-fn compile_target(
+/// wrote it, with as much debug information as rustc's `-Cdebuginfo` names by `debug`: instructions are the same by any.
+pub fn compile_target(
     package: &Path,
     core: &Path,
     build: &Path,
     target: Target,
     cfgs: &BTreeSet<String>,
+    debug: &str,
 ) -> Result<String> {
     let mut command = fresh(program("CARGO", "cargo"));
     // The least PTX version that has the instructions: older drivers take it too.
@@ -190,7 +194,7 @@ fn compile_target(
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
         .env("CARGO_PROFILE_RELEASE_PANIC", "abort")
         .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "3")
-        .env("CARGO_PROFILE_RELEASE_DEBUG", "0");
+        .env("CARGO_PROFILE_RELEASE_DEBUG", debug);
     let output = command.output().map_err(|error| format!("cargo: {error}"))?;
     if !output.status.success() {
         return Err(format!(

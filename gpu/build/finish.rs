@@ -75,7 +75,7 @@ fn finish_kernel(ptx: &str, entry: &Entry) -> Result<String, String> {
 }
 
 /// The text without `/* ... */` and what follows `//`.
-fn without_comments(ptx: &str) -> String {
+pub fn without_comments(ptx: &str) -> String {
     let mut text = String::with_capacity(ptx.len());
     let mut rest = ptx;
     while let Some((before, comment)) = rest.split_once('/') {

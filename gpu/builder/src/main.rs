@@ -4,13 +4,16 @@
 //! - `all`: the same of every kernel, whatever was compiled before.
 //! - `check`: compiles every kernel and fails unless `gpu/ptx` ships the same.
 //! - `list`: prints every kernel with its threads, least blocks of a multiprocessor, and bytes of shared memory.
-//! - `first`: compiles the least kernel of each target, and `core` with it, once for all that are compiled later.
+//! - `first`: compiles the least kernel of each target, and `core` with it, once for all that are compiled later; the same with
+//!   lines of Rust.
 //! - `nvvm`: compiles kernels whose sources changed with Rust-CUDA and keeps all in `ptx/` of its folder, for `CORRUST_PTX`.
+//! - `lines KERNEL FILE LINE ...`: prints of each line of a kernel's PTX, which rustc compiled from the sources of now, the
+//!   lines of Rust that it came from, the innermost first, on a line.
 //! - `one COMPILER KERNEL FILE`: writes the PTX of one kernel by `rustc` or `nvvm`, prints a test that launches it, options
 //!   by which `ptx-sim` launches it, if there are any, and its declared bank conflicts and sectors.
 
 use std::{
-    env,
+    env, fs,
     path::{Path, PathBuf},
 };
 
@@ -22,6 +25,7 @@ mod compile;
 #[path = "../../build/finish.rs"]
 mod finish;
 mod launches;
+mod lines;
 #[path = "../../build/nvvm.rs"]
 mod nvvm;
 #[allow(dead_code)]
@@ -105,6 +109,18 @@ fn run() -> Result<()> {
             println!("{}\n{}", kernel.entry.conflicts, kernel.entry.sectors);
             shipped::write(&PathBuf::from(file), &kernel.text)
         }
+        ["lines", kernel, file, numbers @ ..] => {
+            let entry = abi::ENTRIES.iter().find(|entry| entry.name == *kernel);
+            let entry = entry.ok_or_else(|| format!("{kernel} is no kernel of gpu/src/abi"))?;
+            let ptx = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+            let lines = lines::compile(&package, &builds, entry, &sources::sources(&package)?)?;
+            for number in numbers {
+                let number =
+                    number.parse().map_err(|_| format!("line {number}: expected a number"))?;
+                println!("{}", lines.places(&package, entry, &ptx, number)?.join(" "));
+            }
+            Ok(())
+        }
         ["list"] => {
             for abi::Entry { name, threads, min_blocks, shared_bytes, .. } in abi::ENTRIES {
                 println!("{name} {threads} {min_blocks} {shared_bytes}");
@@ -112,19 +128,20 @@ fn run() -> Result<()> {
             Ok(())
         }
         _ => {
-            let commands = "refresh, all, check, first, nvvm, list, or one COMPILER KERNEL FILE";
+            let commands = "refresh, all, check, first, nvvm, list, lines KERNEL FILE LINE ..., or one COMPILER KERNEL FILE";
             Err(format!("expected {commands}"))
         }
     }
 }
 
-/// Compiles the least kernel of each target.
+/// Compiles the least kernel of each target, without lines and with them.
 fn first(package: &Path, builds: &Path) -> Result<()> {
     let least = abi::Target::ALL.iter().filter_map(|&target| {
         let of_target = abi::ENTRIES.iter().filter(|entry| entry.target == target);
         of_target.min_by_key(|entry| entry.fields.len())
     });
+    let least: Vec<_> = least.collect();
     let sources = sources::sources(package)?;
-    compile::compile(package, builds, Compiler::Rustc, &least.collect::<Vec<_>>(), &sources)?;
-    Ok(())
+    compile::compile(package, builds, Compiler::Rustc, &least, &sources)?;
+    least.iter().try_for_each(|entry| lines::compile(package, builds, entry, &sources).map(drop))
 }
