@@ -52,8 +52,8 @@ pub fn compare(what: &str, dump: &Dump, expected: &[Vec<Visibility>]) {
             let (good, differences) = match &dump.visibilities {
                 Visibilities::Integer(sums) => {
                     let found = sums[at];
-                    let differences =
-                        [found.re - expected.re as i64, found.im - expected.im as i64];
+                    let differences = [(found.re, expected.re), (found.im, expected.im)]
+                        .map(|(found, expected)| found.wrapping_sub(expected as i64));
                     (differences == [0, 0], differences)
                 }
                 Visibilities::Float(sums) => (expected.is_near(sums[at].re, sums[at].im), [0, 0]),

@@ -89,38 +89,8 @@ fn run() -> Result<()> {
             println!("{}", folder.join("ptx").display());
             shipped::write_all(&folder.join("ptx"), &kernels, Compiler::Nvvm)
         }
-        ["one", compiler, kernel, file] => {
-            let compiler = match *compiler {
-                "rustc" => Compiler::Rustc,
-                "nvvm" => Compiler::Nvvm,
-                other => return Err(format!("compiler {other}: expected rustc or nvvm")),
-            };
-            let builds = compiler.builds(&package, target);
-            let is_wanted = |entry: &abi::Entry| entry.name == *kernel;
-            let kernels = shipped::provide(&package, &builds, compiler, Purpose::Try, is_wanted)?;
-            let [kernel] = &kernels[..] else {
-                return Err(format!(
-                    "{kernel} is no kernel of gpu/src/abi{}",
-                    launches::near(kernel)
-                ));
-            };
-            println!("{}", launches::suite(kernel.entry));
-            println!("{}", launches::options(kernel.entry, launches::SMALL).unwrap_or_default());
-            println!("{}\n{}", kernel.entry.conflicts, kernel.entry.sectors);
-            shipped::write(&PathBuf::from(file), &kernel.text)
-        }
-        ["lines", kernel, file, numbers @ ..] => {
-            let entry = abi::ENTRIES.iter().find(|entry| entry.name == *kernel);
-            let entry = entry.ok_or_else(|| format!("{kernel} is no kernel of gpu/src/abi"))?;
-            let ptx = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
-            let lines = lines::compile(&package, &builds, entry, &sources::sources(&package)?)?;
-            for number in numbers {
-                let number =
-                    number.parse().map_err(|_| format!("line {number}: expected a number"))?;
-                println!("{}", lines.places(&package, entry, &ptx, number)?.join(" "));
-            }
-            Ok(())
-        }
+        ["one", compiler, kernel, file] => one(&package, target, compiler, kernel, file),
+        ["lines", kernel, file, numbers @ ..] => lines(&package, &builds, kernel, file, numbers),
         ["list"] => {
             for abi::Entry { name, threads, min_blocks, shared_bytes, .. } in abi::ENTRIES {
                 println!("{name} {threads} {min_blocks} {shared_bytes}");
@@ -132,6 +102,38 @@ fn run() -> Result<()> {
             Err(format!("expected {commands}"))
         }
     }
+}
+
+/// Writes the PTX of one kernel, and prints what launches it.
+fn one(package: &Path, target: &Path, compiler: &str, kernel: &str, file: &str) -> Result<()> {
+    let compiler = match compiler {
+        "rustc" => Compiler::Rustc,
+        "nvvm" => Compiler::Nvvm,
+        other => return Err(format!("compiler {other}: expected rustc or nvvm")),
+    };
+    let builds = compiler.builds(package, target);
+    let is_wanted = |entry: &abi::Entry| entry.name == kernel;
+    let kernels = shipped::provide(package, &builds, compiler, Purpose::Try, is_wanted)?;
+    let [found] = &kernels[..] else {
+        return Err(format!("{kernel} is no kernel of gpu/src/abi{}", launches::near(kernel)));
+    };
+    println!("{}", launches::suite(found.entry));
+    println!("{}", launches::options(found.entry, launches::SMALL).unwrap_or_default());
+    println!("{}\n{}", found.entry.conflicts, found.entry.sectors);
+    shipped::write(&PathBuf::from(file), &found.text)
+}
+
+/// Prints the lines of Rust of lines of PTX.
+fn lines(package: &Path, builds: &Path, kernel: &str, file: &str, numbers: &[&str]) -> Result<()> {
+    let entry = abi::ENTRIES.iter().find(|entry| entry.name == kernel);
+    let entry = entry.ok_or_else(|| format!("{kernel} is no kernel of gpu/src/abi"))?;
+    let ptx = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+    let lines = lines::compile(package, builds, entry, &sources::sources(package)?)?;
+    for number in numbers {
+        let number = number.parse().map_err(|_| format!("line {number}: expected a number"))?;
+        println!("{}", lines.places(package, entry, &ptx, number)?.join(" "));
+    }
+    Ok(())
 }
 
 /// Compiles the least kernel of each target, without lines and with them.

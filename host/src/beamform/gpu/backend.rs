@@ -172,6 +172,43 @@ impl GpuBackend {
         Ok(if units > 0 { units * UNIT_TIMES as usize } else { times.max(1) })
     }
 
+    /// Rows of the voltages of `times` times at `voltages`, `[T][F][P][D]` without gaps, whose addresses and pitch the
+    /// kernels can take: copies to rows with padding are enqueued where they cannot.
+    ///
+    /// # Safety
+    /// The address is device memory of that size; `scratch` is not used by another stream.
+    unsafe fn aligned_rows(
+        &self,
+        scratch: &mut Scratch,
+        stream: Stream,
+        voltages: u64,
+        times: usize,
+    ) -> Result<Rows> {
+        let row_bytes = self.shape.row_bytes();
+        let is_aligned = row_bytes.is_multiple_of(ROW_ALIGNMENT);
+        if is_aligned && voltages.is_multiple_of(ROW_ALIGNMENT as u64) {
+            return Ok(Rows { address: voltages, pitch: row_bytes });
+        }
+        let pitch = row_bytes.next_multiple_of(ROW_ALIGNMENT);
+        let rows = times * self.shape.streams();
+        scratch.padded.reserve(rows * pitch)?;
+        let padded = Rows { address: scratch.padded.address(), pitch };
+        let parameters = PadRows {
+            source: voltages,
+            padded: padded.address,
+            rows: rows as u32,
+            row_bytes: row_bytes as u32,
+            pitch: pitch as u32,
+            reserved: 0,
+        };
+        let kernel = &abi::reorder::PAD_ROWS;
+        let words = rows * pitch / 4;
+        let blocks = words.div_ceil(kernel.entry.threads as usize).min(1 << 16);
+        // SAFETY: the caller's promise; the padded rows have room.
+        unsafe { self.gpu.launch(stream, kernel, blocks as u32, &parameters)? };
+        Ok(padded)
+    }
+
     /// Enqueues the beams of `times` times of voltages at `voltages`, `[T][F][P][D]` without gaps;
     /// the samples go to rows of `sample_pitch` bytes. Returns the address and pitch of aligned rows
     /// of the voltages.
@@ -190,27 +227,8 @@ impl GpuBackend {
         let layout = self.layout();
         let (beams, row_bytes) = (self.shape.beams, self.shape.row_bytes());
         let streams = self.shape.streams();
-        let mut rows = Rows { address: voltages, pitch: row_bytes };
-        let aligned = row_bytes.is_multiple_of(ROW_ALIGNMENT);
-        if !aligned || !voltages.is_multiple_of(ROW_ALIGNMENT as u64) {
-            let pitch = row_bytes.next_multiple_of(ROW_ALIGNMENT);
-            scratch.padded.reserve(times * streams * pitch)?;
-            rows = Rows { address: scratch.padded.address(), pitch };
-            let parameters = PadRows {
-                source: voltages,
-                padded: rows.address,
-                rows: (times * streams) as u32,
-                row_bytes: row_bytes as u32,
-                pitch: pitch as u32,
-                reserved: 0,
-            };
-            let kernel = &abi::reorder::PAD_ROWS;
-            let words = times * streams * pitch / 4;
-            let blocks = words.div_ceil(kernel.entry.threads as usize).min(1 << 16);
-            // SAFETY: the caller's promise; the padded rows have room.
-            unsafe { self.gpu.launch(stream, kernel, blocks as u32, &parameters)? };
-        }
-
+        // SAFETY: the caller's promise.
+        let rows = unsafe { self.aligned_rows(scratch, stream, voltages, times)? };
         let units = times.div_ceil(UNIT_TIMES as usize);
         if layout.passes > 1 {
             scratch
