@@ -1,4 +1,7 @@
 //! Lines of Rust that lines of a kernel's PTX were compiled from.
+//!
+//! LLVM's `.loc` names the innermost line alone, which for most instructions is that of a wrapper in `isa`; PTX 7.2 has
+//! `inlined_at` for what called it, which LLVM 22 does not write. Its DWARF has the calls.
 
 use std::{collections::HashMap, fmt, fs, path::Path};
 
