@@ -26,8 +26,7 @@ mod split;
 use abi::ENTRIES;
 use compile::Compiler;
 use shipped::{Kernel, Purpose, package, provide, write};
-
-type Result<T> = std::result::Result<T, String>;
+pub use sources::Result;
 
 fn main() {
     for path in ["build.rs", "build", "src", "ptx"] {

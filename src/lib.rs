@@ -12,7 +12,8 @@
 //! - [`samples`] are the input of plans: slices, or views of host or device memory with the layout of the samples
 //!   and the missing ones.
 //! - [`mod@format`] reads recordings and writes arrays as streams.
-//! - [`run`] takes a recording through a plan: an iterator of dumps that can be watched and cancelled.
+//! - [`run`] is the loop from files or packets to products: a source, steps (an F-engine, subchannels, flags), a
+//!   `Run`, which gives every piece to all products; or an iterator of dumps that can be watched and cancelled.
 //! - [`quantise`] makes few-bit samples of voltages; [`reorder`] and [`shift`] bring samples into order
 //!   on a GPU; [`kurtosis`] flags samples that are not Gaussian noise.
 //! - [`delays`] has delays of inputs that change with time: polynomials, and an array's on rotating Earth.
@@ -83,7 +84,7 @@ pub mod beamform {
     pub use corrust_host::beamform::*;
     #[cfg(feature = "recordings")]
     #[doc(inline)]
-    pub use corrust_recordings::array::{Pointing, SPEED_OF_LIGHT, delays};
+    pub use corrust_recordings::array::{Pointing, SPEED_OF_LIGHT, Targets, delays};
 }
 
 /// Delays of inputs that change with time.

@@ -10,10 +10,9 @@ use std::{
 use sha2::{Digest, Sha256};
 
 use crate::{
-    Result,
     abi::{ENTRIES, Entry, Target},
     compile::{Compiler, compile},
-    sources,
+    sources::{self, Result},
 };
 
 /// Says of each kernel which sources it was compiled from, and which text came of them.

@@ -9,7 +9,10 @@ use std::{
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use sha2::{Digest, Sha256};
 
-use crate::{Result, abi::ENTRIES};
+use crate::abi::ENTRIES;
+
+/// Result of building kernels; an error is a sentence.
+pub type Result<T> = std::result::Result<T, String>;
 
 /// Sources of every kernel, by its name.
 pub type Sources = BTreeMap<&'static str, KernelSources>;

@@ -3,12 +3,11 @@
 use std::{
     io,
     net::{SocketAddr, UdpSocket},
-    ops::Range,
     thread::JoinHandle,
     time::Duration,
 };
 
-use super::ring::{MOST, ROOM, Ring, Slots};
+use super::ring::{Found, MOST, ROOM, Ring, Slots};
 
 /// Packets of a call that are so few that it is better to wait for more: to be woken for each costs more than to fetch it.
 const FEW: usize = 16;
@@ -24,9 +23,6 @@ const AT_ONCE: usize = 512 << 10;
 
 /// Messages of a call at least, however long they are.
 const FEWEST: usize = 4;
-
-/// A packet's sender, and its slot and bytes in the ring; [`None`] for a packet longer than a slot.
-pub(super) type Found = (u64, Option<(u32, Range<usize>)>);
 
 /// Source of packets, which a thread fetches them from.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Room for packets: slots that the system writes packets to, and in which they stay until their samples are in chunks.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use corrust_host::{Result, device::Gpu};
 
@@ -11,6 +11,9 @@ pub(super) const MOST: usize = 64;
 
 /// Bytes of a slot: the most of UDP, and apart by no power of two.
 pub(super) const ROOM: usize = (1 << 16) + 64;
+
+/// A packet's sender, and its slot and bytes in the ring; [`None`] for a packet longer than a slot.
+pub(super) type Found = (u64, Option<(u32, Range<usize>)>);
 
 /// Memory of slots, and their use.
 pub(super) struct Ring {

@@ -7,6 +7,8 @@ use half::{bf16, f16};
 pub const LANES: usize = 32;
 /// One bit per lane.
 pub type Mask = u32;
+/// Addresses of all lanes.
+pub type Addresses = [u64; LANES];
 /// Every lane.
 pub const ALL: Mask = u32::MAX;
 

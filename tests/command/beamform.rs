@@ -1,6 +1,12 @@
 //! `corrust beamform`: what it writes and refuses; and a simulated sky, seen through its beams.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
 
 use command::{corrust, done};
 use corrust::{
@@ -414,6 +420,107 @@ fn coordinates_that_make_no_weights_are_refused_in_one_sentence() {
     done(folder, command);
     let weights: Array5<i8> = ndarray_npy::read_npy(folder.join("a.npy")).unwrap();
     assert_eq!(weights.dim(), (1, 1, 2, 1, 2));
+}
+
+/// Mean power of a filterbank file of 32 bits.
+fn mean_power(path: &Path) -> f64 {
+    let mut file = format::sigproc::Reader::open(path).unwrap();
+    let (times, samples) = (file.times(), file.read(0, file.times() as usize).unwrap());
+    assert!(times > 0);
+    samples.iter().map(|&power| f64::from(power)).sum::<f64>() / samples.len() as f64
+}
+
+/// Beams of raw voltages see a source, whether delays follow it and weights are equal, or weights alone point at it at the right
+/// moment; they do not see it elsewhere, or at another moment.
+#[test]
+fn weights_point_at_a_source() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let positions = "[0,0,0],[14,0,0],[28,0,0],[42,0,0],[0,14,0],[14,14,0],[28,14,0],[42,14,0]";
+    let array = format!(
+        r#"{{"location": {{"latitude": 19.1, "longitude": 74.05, "altitude": 650}}, "positions": [{positions}],
+        "start": "2026-03-20T14:46:00Z", "phase_center": {{"name": "3C 196", "ra": 123.4, "dec": 48.2}},
+        "first_channel": 1.4e9, "channel_width": 0.5e6}}"#
+    );
+    fs::write(folder.join("eight.json"), array).unwrap();
+    done(
+        folder,
+        "simulate --raw -o raw.npy --array eight.json --rate 8MHz --sky-frequency 1.4GHz --sources 1 --noise 0.001 \
+         --times 40000",
+    );
+    let power = |weights: &str, delays: &str| {
+        done(
+            folder,
+            &format!("weights eight.json -o a.npy --shifts s.npy --shift 7 --channels 8 {weights}"),
+        );
+        done(
+            folder,
+            &format!(
+                "beamform raw.npy --channelise 8 --level --rate 8MHz --sky-frequency 1.4GHz {delays} --weights a.npy \
+                 --shifts s.npy -o j.fil --array eight.json --integrate 100 --device cpu"
+            ),
+        );
+        mean_power(&folder.join("j.fil"))
+    };
+    const DELAYS: &str = "--delays raw.json";
+    let on = power("--delayed", DELAYS);
+    let weights: Array5<i8> = ndarray_npy::read_npy(folder.join("a.npy")).unwrap();
+    assert_eq!(weights.dim(), (8, 1, 1, 8, 2));
+    assert!(weights.indexed_iter().all(|((.., part), &weight)| weight == [127, 0][part]));
+    for (weights, delays, sees) in [
+        ("--delayed --source 123.4,48.2", DELAYS, true),
+        ("--delayed --source 126.4,48.2", DELAYS, false),
+        ("--source 123.4,48.2", "", true),
+        ("--source 123.4,48.2 --at 2026-03-20T14:46:00Z", "", true),
+        ("--source 123.4,48.2 --at 2026-03-20T15:06:00Z", "", false),
+        ("--source 126.4,48.2", "", false),
+    ] {
+        let found = power(weights, delays) / on;
+        assert_eq!((0.95..1.05).contains(&found), sees, "{weights} {delays}: {found}");
+        assert!(sees || found < 0.3, "{weights} {delays}: {found}");
+    }
+    for (arguments, expected) in [
+        ("--delayed", "--channels"),
+        ("--channels 8", "\"pointings\""),
+        ("--channels 8 --source 123", "expected right ascension and declination"),
+        ("--channels 8 --source 123.4,91", "declination 91"),
+        ("--channels 8 --follow 1s", "expected --source, or --delayed"),
+        ("--channels 8 --source 1,2 --follow 1s --at 2026-03-20T14:46:00Z", "--at"),
+    ] {
+        let error = refused(folder, &format!("weights eight.json -o b.npy {arguments}"));
+        assert!(error.contains(expected), "{arguments}: {error}");
+        assert!(!folder.join("b.npy").exists(), "{arguments}");
+    }
+}
+
+/// Weights that follow a source are written anew, each time whole.
+#[test]
+fn weights_follow_a_source() {
+    let folder = tempfile::tempdir().unwrap();
+    let array = r#"{"location": {"latitude": 19.1, "longitude": 74.05, "altitude": 650}, "frequencies": [1.4e9],
+        "positions": [[0, 0, 0], [14000, 0, 0]]}"#;
+    fs::write(folder.path().join("two.json"), array).unwrap();
+    let arguments = "weights two.json -o a.npy --source 123.4,48.2 --follow 20ms";
+    let mut running = Command::new(env!("CARGO_BIN_EXE_corrust"))
+        .args(arguments.split(' '))
+        .current_dir(folder.path())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    let mut found: Vec<Array5<i8>> = Vec::new();
+    while found.len() < 3 && start.elapsed() < Duration::from_secs(60) {
+        if let Ok(weights) = ndarray_npy::read_npy(folder.path().join("a.npy"))
+            && found.last() != Some(&weights)
+        {
+            found.push(weights);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert_eq!(found.len(), 3, "the fringe of 14 km turns several times a second");
+    assert!(found.iter().all(|weights| weights.dim() == (1, 1, 1, 2, 2)));
 }
 
 /// GUPPI RAW of each beam, in the samples of the NumPy file.

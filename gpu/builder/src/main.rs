@@ -40,8 +40,7 @@ mod tests;
 
 use compile::Compiler;
 use shipped::Purpose;
-
-type Result<T> = std::result::Result<T, String>;
+pub use sources::Result;
 
 fn main() {
     if let Err(message) = run() {

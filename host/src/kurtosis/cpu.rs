@@ -2,7 +2,7 @@
 
 use ndarray::{Axis, parallel::prelude::*};
 
-use super::{plan::Block, sums::Sums};
+use super::sums::{Block, Sums};
 use crate::sample::Encoding;
 
 /// `|x|^2` of a sample.

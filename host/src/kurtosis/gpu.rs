@@ -6,7 +6,7 @@ use corrust_gpu::abi::kurtosis::{MOMENTS, MOMENTS_ALONG_TIME, Moments};
 
 use rayon::prelude::*;
 
-use super::{plan::Block, sums::Sums};
+use super::sums::{Block, Sums};
 use crate::{
     device::{
         gpu::{Gpu, LockedBytes, Stream},

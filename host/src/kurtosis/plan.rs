@@ -4,7 +4,11 @@ use std::{borrow::Cow, sync::Arc};
 
 use corrust_gpu::abi::kurtosis::MOST_TIMES;
 
-use super::{cpu, gpu::OnGpu, sums::Sums};
+use super::{
+    cpu,
+    gpu::OnGpu,
+    sums::{Block, Sums},
+};
 use crate::{
     device::{choice::Device, gpu::Gpu},
     error::{Error, Result},
@@ -188,15 +192,6 @@ impl Kurtosis {
         }
         Ok(())
     }
-}
-
-/// Samples that sums are made of.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Block {
-    pub encoding: Encoding,
-    pub extents: Extents,
-    pub strides: Strides,
-    pub block_times: usize,
 }
 
 #[cfg(test)]

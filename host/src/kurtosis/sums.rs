@@ -5,11 +5,23 @@ use std::ops::Range;
 use ndarray::Array4;
 use rayon::prelude::*;
 
-use crate::samples::{
-    extents::Extents,
-    missing::{Missing, missing_within},
-    view::Samples,
+use crate::{
+    sample::Encoding,
+    samples::{
+        extents::{Extents, Strides},
+        missing::{Missing, missing_within},
+        view::Samples,
+    },
 };
+
+/// Samples that sums are made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
+    pub encoding: Encoding,
+    pub extents: Extents,
+    pub strides: Strides,
+    pub block_times: usize,
+}
 
 /// `S0`, `S1`, `S2` of every block, channel and input of some samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

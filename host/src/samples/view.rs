@@ -317,7 +317,7 @@ impl<'a> Samples<'a> {
 
     /// The samples as they lie, if they are in host memory, in the order of `layout` without gaps, and
     /// complete.
-    pub(crate) fn plain(&self, layout: Layout) -> Option<&'a [u8]> {
+    pub fn plain(&self, layout: Layout) -> Option<&'a [u8]> {
         match self.memory {
             Memory::Host(bytes) if self.is_dense(layout) && self.is_complete() => {
                 Some(&bytes[..self.bytes()])

@@ -268,13 +268,30 @@ impl Upchanneliser {
     /// [`Error::Invalid`] when a slice does not hold a whole number of times, or [`Samples`] are not the plan's
     /// (encoding, channels, inputs, GPU); the device's own errors.
     pub fn upchannelise<'a>(&mut self, samples: impl Into<Feed<'a>>) -> Result<Spectra> {
+        let mut spectra = Spectra::default();
+        self.upchannelise_into(samples, &mut spectra)?;
+        Ok(spectra)
+    }
+
+    /// [`upchannelise`](Self::upchannelise) in place of other spectra, whose memory is used again.
+    ///
+    /// # Errors
+    /// As for [`upchannelise`](Self::upchannelise).
+    pub fn upchannelise_into<'a>(
+        &mut self,
+        samples: impl Into<Feed<'a>>,
+        spectra: &mut Spectra,
+    ) -> Result<()> {
         let samples = self.samples(samples.into())?;
         let times = samples.extents().times;
         let count = self.upcoming(times);
         let spectrum = self.shape.spectrum_bytes();
-        let mut spectra = self.empty(count);
-        spectra.bytes = zeros(count.saturating_mul(spectrum))?;
-        let Spectra { bytes, clipped, .. } = &mut spectra;
+        let mut bytes = std::mem::take(&mut spectra.bytes);
+        if bytes.len() != count.saturating_mul(spectrum) {
+            bytes = zeros(count.saturating_mul(spectrum))?;
+        }
+        *spectra = Spectra { bytes, ..self.empty(count) };
+        let Spectra { bytes, clipped, .. } = &mut *spectra;
         let missing = match &mut *self.backend {
             Backend::Gpu(on_gpu) => {
                 on_gpu.upchannelise(&samples, &mut self.history, bytes, clipped)?
@@ -298,7 +315,7 @@ impl Upchanneliser {
             }
         };
         spectra.missing = self.of_subchannels(missing);
-        Ok(spectra)
+        Ok(())
     }
 
     /// [`upchannelise`](Self::upchannelise) into the memory of the plan's GPU, room for the

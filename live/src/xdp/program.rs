@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    Mode,
     datagram::{ETHERNET, FRAGMENT, IPV4, OF_IPV4, OF_UDP, PLAIN, UDP},
+    interface::Mode,
 };
 
 /// Commands of the system call `bpf`.

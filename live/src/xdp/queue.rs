@@ -11,16 +11,13 @@ use std::{
 use corrust_host::{Error, Result};
 
 use super::{
-    Interface, Mode,
     datagram::Datagram,
     facts::Facts,
+    interface::{Interface, Mode},
     mapping::{Mapping, Ring},
     program::{Attached, Failed, patiently},
 };
-use crate::{
-    batch::Found,
-    ring::{ROOM, Ring as Slots},
-};
+use crate::ring::{Found, ROOM, Ring as Slots};
 
 /// Bytes of a frame: a page, the most that the system takes, of which it leaves some before the packet.
 const FRAME: usize = 4096;

@@ -7,16 +7,13 @@ use super::state::SharedAddress;
 use super::team::Team;
 use super::warp::Warp;
 use crate::error::{FaultKind, Step, Stop};
-use crate::lanes::{Class, LANES, Mask, lanes};
+use crate::lanes::{Addresses, Class, LANES, Mask, lanes};
 use crate::measure;
 use crate::memory::Region;
 use crate::program::{
     Address, Atomic, LOCAL_WINDOW, Load, PARAM_WINDOW, Rmw, SHARED_WINDOW, Store, WINDOW,
 };
 use crate::syntax::ast::{Space, Type};
-
-/// Addresses of all lanes.
-pub type Addresses = [u64; LANES];
 
 /// Registers of one vector access at most.
 const MAX_VECTOR: usize = 8;

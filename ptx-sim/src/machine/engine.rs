@@ -6,14 +6,14 @@
 
 use std::ops::Range;
 
-use super::access::{Addresses, modify};
+use super::access::modify;
 use super::shadow::{COPY, Kind};
 use super::shared::Remote;
 use super::state::{Flow, MbarrierState, SharedAddress, Transfer, Work, merge};
 use super::team::Team;
 use super::warp::{State, Warp};
 use crate::error::{FaultKind, Step, Stop};
-use crate::lanes::{LANES, Lane, Mask, lanes};
+use crate::lanes::{Addresses, LANES, Lane, Mask, lanes};
 use crate::memory::Region;
 use crate::program::{
     Address, Bulk, CLUSTER_SHIFT, Mbarrier, MbarrierOp, PARAM_WINDOW, SHARED_WINDOW, WINDOW, WaitBy,

@@ -1,6 +1,5 @@
 //! The launch, as every block of it sees it.
 
-use super::launch::Sample;
 use super::shadow::Shadow;
 use super::shared::Checks;
 use crate::error::brief;
@@ -8,6 +7,17 @@ use crate::lanes::Registers;
 use crate::memory::View;
 use crate::program::Program;
 use crate::tensor::sum::Tensor;
+
+/// Clusters of a launch that are run for its counts.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample<'a> {
+    /// Numbers of the clusters, x varying fastest; of kernels without clusters, of blocks.
+    pub clusters: &'a [u64],
+    /// Bytes of L1 that a block has for itself.
+    pub l1_bytes: u32,
+    /// Bytes of L2 that a block has for itself.
+    pub l2_bytes: u32,
+}
 
 /// Launch parameters shared by every block.
 pub struct Env<'a> {

@@ -4,14 +4,13 @@ use std::collections::hash_map::Entry;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::access::Addresses;
 use super::order::Event;
 use super::shadow::{Access, Kind, MOST_PAGES, PAGE, Pages, Record, SHARDS, Shadow};
 use super::team::Team;
 use super::traffic::Way;
 use super::warp::Warp;
 use crate::error::{FaultKind, Step, Stop};
-use crate::lanes::{LANES, Mask, lanes};
+use crate::lanes::{Addresses, LANES, Mask, lanes};
 use crate::program::{Ordering, Scope};
 
 impl Team<'_> {

@@ -1,6 +1,6 @@
 //! Starting a grid.
 
-use super::env::Env;
+use super::env::{Env, Sample};
 use super::grid::Grid;
 use super::shadow::Shadow;
 use super::shared::Checks;
@@ -59,17 +59,6 @@ pub fn launch_with(
     checks: Checks,
 ) -> Result<Report, Error> {
     run(module, memory, launch, checks, None).map(|(report, _)| report)
-}
-
-/// Clusters of a launch that are run for its counts.
-#[derive(Debug, Clone, Copy)]
-pub struct Sample<'a> {
-    /// Numbers of the clusters, x varying fastest; of kernels without clusters, of blocks.
-    pub clusters: &'a [u64],
-    /// Bytes of L1 that a block has for itself.
-    pub l1_bytes: u32,
-    /// Bytes of L2 that a block has for itself.
-    pub l2_bytes: u32,
 }
 
 /// Runs some clusters of a launch for their counts, and notes the global memory that they touch. Products of matrices

@@ -20,6 +20,7 @@ mod team;
 mod traffic;
 mod warp;
 
-pub use launch::{Launch, Sample, launch, launch_with, sample};
+pub use env::Sample;
+pub use launch::{Launch, launch, launch_with, sample};
 pub use shared::Checks;
 pub use traffic::{Span, Touched, Traffic};

@@ -5,9 +5,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use serde::Serialize;
 
-use super::access::Addresses;
 use super::shadow::Kind;
-use crate::lanes::{Mask, lanes};
+use crate::lanes::{Addresses, Mask, lanes};
 use crate::memory::View;
 
 /// Bytes of a sector, and sectors of a line of L1.

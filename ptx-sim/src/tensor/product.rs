@@ -5,7 +5,7 @@ use std::cell::Cell;
 use half::{bf16, f16};
 
 use super::fragment;
-use super::sum::{self, Tensor};
+use super::sum::{self, Tensor, truncate};
 use crate::lanes::{LANES, Registers};
 use crate::program::{BitOp, Element, MmaKind};
 use crate::syntax::ast::Type;
@@ -207,16 +207,6 @@ impl Adder {
 /// `2^exponent`, of a normal number.
 fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023).clamp(0, 0x7ff) as u64) << 52)
-}
-
-/// The number of single precision next to `value`, toward zero; infinity stays.
-pub(super) fn truncate(value: f64) -> f32 {
-    let nearest = value as f32;
-    if f64::from(nearest).abs() > value.abs() && nearest.is_finite() {
-        f32::from_bits(nearest.to_bits() - 1)
-    } else {
-        nearest
-    }
 }
 
 /// Sums of products, row-major.

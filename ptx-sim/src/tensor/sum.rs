@@ -24,7 +24,6 @@
 
 use half::f16;
 
-use super::product::truncate;
 use crate::program::{Element, MmaKind};
 use crate::syntax::ast::Type;
 
@@ -187,6 +186,16 @@ pub(super) fn half(value: f64) -> f16 {
     let toward_zero = truncate(value);
     let odd = toward_zero.is_finite() && f64::from(toward_zero) != value;
     f16::from_f32(f32::from_bits(toward_zero.to_bits() | u32::from(odd)))
+}
+
+/// The number of single precision next to `value`, toward zero; infinity stays.
+pub(super) fn truncate(value: f64) -> f32 {
+    let nearest = value as f32;
+    if f64::from(nearest).abs() > value.abs() && nearest.is_finite() {
+        f32::from_bits(nearest.to_bits() - 1)
+    } else {
+        nearest
+    }
 }
 
 #[cfg(test)]

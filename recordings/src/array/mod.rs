@@ -22,6 +22,7 @@ pub(crate) mod weights;
 pub use geometric::{EarthOrientation, Geometric};
 pub use pointing::{Pointing, SPEED_OF_LIGHT, delays};
 pub use polynomials::{Polynomial, Polynomials};
+pub use weights::Targets;
 
 /// Largest relative difference of two numbers that say the same.
 pub(crate) const TOLERANCE: f64 = 1e-9;

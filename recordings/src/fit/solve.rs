@@ -10,7 +10,7 @@ use rmpfit::{MPConfig, MPError, MPFitter, MPPar, MPResult, MPSide, MPStatus, MPS
 use super::{
     conditions::Fit,
     model::{Model, scale},
-    start::starts,
+    start::{Point, starts},
 };
 
 /// Elements of a matrix of derivatives, at most.
@@ -53,17 +53,6 @@ pub enum Uncertainties {
     Blocks(usize),
     /// None are stated, for the reason that the sentence says.
     Unstated(String),
-}
-
-/// A point of a curve.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Point {
-    pub lag: f64,
-    pub g: f64,
-    /// Standard error; 1 where there are no weights.
-    pub error: f64,
-    /// Place in the curve.
-    pub at: usize,
 }
 
 /// Treatment of a parameter in a fit.

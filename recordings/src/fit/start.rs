@@ -1,6 +1,6 @@
 //! Start values, found from a curve itself.
 
-use super::{conditions::Fit, model::diffusion, solve::Point};
+use super::{conditions::Fit, model::diffusion};
 
 /// Times of the grid, at most.
 const TIMES: usize = 14;
@@ -10,6 +10,17 @@ const STARTS: usize = 10;
 
 /// Places of the grid by which a time of two starts differs, at least.
 const APART: usize = 2;
+
+/// A point of a curve.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point {
+    pub lag: f64,
+    pub g: f64,
+    /// Standard error; 1 where there are no weights.
+    pub error: f64,
+    /// Place in the curve.
+    pub at: usize,
+}
 
 /// A place of the grid.
 struct GridPoint {

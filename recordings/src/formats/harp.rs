@@ -23,7 +23,7 @@ use corrust_host::{Error, Result};
 
 use super::{
     input::Input,
-    tttr::{Found, Kind, positive},
+    records::{Found, Kind, positive},
 };
 
 /// First bytes of files of the two instruments.

@@ -32,6 +32,7 @@ pub(crate) mod psrdada;
 pub mod ptu;
 pub(crate) mod recognise;
 pub(crate) mod recording;
+pub(crate) mod records;
 pub mod sigproc;
 pub(crate) mod span;
 pub(crate) mod spc;

@@ -18,7 +18,7 @@ use super::{
     order::Order,
     span::span,
 };
-use crate::photons::DETECTORS;
+use crate::photons::arrived::DETECTORS;
 
 /// Name of the groups of photons, without the number of a spot.
 const GROUP: &str = "photon_data";

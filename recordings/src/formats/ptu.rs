@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     input::Input,
-    tttr::{FORMATS, Found, Kind, SHARE, positive},
+    records::{FORMATS, Found, Kind, SHARE, positive},
 };
 
 /// First bytes of every file.

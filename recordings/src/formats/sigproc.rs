@@ -133,20 +133,26 @@ impl Writer {
                 self.step
             )));
         }
-        self.bytes.clear();
-        let most = match self.bits {
-            Bits::Eight => f64::from(u8::MAX),
-            Bits::Sixteen => f64::from(u16::MAX),
-            Bits::ThirtyTwo => f64::INFINITY,
-        };
-        for &sample in samples {
+        /// Rounds to an integer of up to `most`, and counts those that are clipped.
+        fn whole(sample: f64, most: f64, clipped: &mut u64) -> f64 {
             let rounded = sample.round_ties_even();
-            let is_clipped = self.bits != Bits::ThirtyTwo && !(0.0..=most).contains(&rounded);
-            self.clipped += u64::from(is_clipped);
-            match self.bits {
-                Bits::Eight => self.bytes.push(rounded as u8),
-                Bits::Sixteen => self.bytes.extend((rounded as u16).to_le_bytes()),
-                Bits::ThirtyTwo => self.bytes.extend((sample as f32).to_le_bytes()),
+            *clipped += u64::from(!(0.0..=most).contains(&rounded));
+            rounded
+        }
+        let Self { bytes, clipped, .. } = self;
+        bytes.clear();
+        match self.bits {
+            Bits::Eight => {
+                bytes.extend(samples.iter().map(|&s| whole(s, f64::from(u8::MAX), clipped) as u8));
+            }
+            Bits::Sixteen => {
+                let whole = |&s: &f64| whole(s, f64::from(u16::MAX), clipped) as u16;
+                bytes.extend(samples.iter().map(whole).flat_map(u16::to_le_bytes));
+            }
+            Bits::ThirtyTwo => {
+                bytes.resize(4 * samples.len(), 0);
+                let pairs = bytes.as_chunks_mut().0.iter_mut().zip(samples);
+                pairs.for_each(|(to, &sample)| *to = (sample as f32).to_le_bytes());
             }
         }
         self.file.append(&self.bytes)

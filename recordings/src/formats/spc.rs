@@ -19,7 +19,7 @@ use corrust_host::{Error, Result};
 
 use super::{
     input::Input,
-    tttr::{Division, Event, Found, Kind, RECORD, Words, positive},
+    records::{Division, Event, Found, Kind, RECORD, Words, positive},
 };
 
 /// Microtimes are below this.

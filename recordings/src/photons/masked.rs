@@ -4,7 +4,11 @@ use std::ops::Range;
 
 use corrust_host::{Result, samples::CountShape};
 
-use super::{Arrived, Microtimes, source::CountSource, windows::Windows};
+use super::{
+    arrived::{Arrived, Microtimes},
+    source::CountSource,
+    windows::Windows,
+};
 use crate::{array::time::Timestamp, formats::Block};
 
 /// A source whose counts are zero outside some windows, and where they are missing. A last sensor is the mask: 1 in each instant

@@ -11,6 +11,7 @@
 //! GB/s of records, which a GPU could not take over for less: it would need the same bytes from the host, and each
 //! photon's time is the sum of all overflows before it.
 
+pub(crate) mod arrived;
 pub(crate) mod bins;
 pub(crate) mod counts;
 pub(crate) mod filters;
@@ -32,13 +33,10 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
 };
 
-use corrust_host::{
-    Error, Result,
-    autocorrelate::{Arrivals, MOST_INSTANTS},
-    device,
-};
+use corrust_host::{Error, Result, device};
 
 pub use self::{
+    arrived::{Arrived, DETECTORS, Microtimes, Photons},
     counts::is_array,
     filters::{Decays, Filters, MOST_COMPONENTS, Pattern, decays, lifetime_weights, patterns},
     trace::Trace,
@@ -55,8 +53,8 @@ use crate::formats::{
         header::{Dtype, MAGIC},
         reader::Reader,
     },
-    recording::Recording,
-    tttr::{FORMATS, is_tttr},
+    records::FORMATS,
+    tttr::is_tttr,
 };
 pub use corrust_host::samples::CountShape;
 
@@ -107,14 +105,8 @@ pub struct Options {
     pub keep_going: bool,
 }
 
-/// Numbers of channels are below this.
-pub const DETECTORS: usize = 1 << 16;
-
 /// Seconds of an instant where nothing else is said.
 pub const DWELL: f64 = 1.6e-6;
-
-/// Photons of a stretch, about.
-const STRETCH: u128 = 1 << 20;
 
 /// Numbers of a trace in which bursts are looked for, at most.
 const MOST_BINS: u64 = 1 << 26;
@@ -124,7 +116,7 @@ const MOST_SENSORS: usize = 1 << 20;
 
 /// A recording of counts.
 pub struct Counts {
-    /// The counts; [`interval`](Recording::interval) is the dwell time.
+    /// The counts; [`interval`](crate::formats::Recording::interval) is the dwell time.
     pub recording: Box<dyn Photons>,
     /// Names of the sensors.
     pub sensors: Vec<String>,
@@ -135,59 +127,6 @@ pub struct Counts {
     pub masked: bool,
     /// Photons so far that came late by one photon, and were put in order.
     pub late: Arc<AtomicU64>,
-}
-
-/// A recording of counts, whose photons can be read one by one if it has photons.
-pub trait Photons: Recording<CountShape> {
-    /// Most photons of each sensor; [`None`] for a recording of counts.
-    fn photons(&self) -> Option<Vec<u64>>;
-
-    /// Microtimes of the photons; [`None`] without microtimes, or if their unit is unknown.
-    fn microtimes(&self) -> Option<Microtimes>;
-
-    /// Instants of about a million photons.
-    fn stretch(&self) -> u64 {
-        let photons: u64 = self.photons().map_or(0, |photons| photons.iter().sum());
-        let stretch = u128::from(self.times()) * STRETCH / u128::from(photons.max(1));
-        (stretch as u64).clamp(1, MOST_INSTANTS)
-    }
-
-    /// Replaces the lists of `arrived` by the photons of the next `instants` instants, and returns the number of instants:
-    /// fewer at the end of the recording or beyond [`MOST_INSTANTS`], 0 after the end. Reads of counts and of times may
-    /// alternate.
-    ///
-    /// # Errors
-    /// As for [`read_block`](Recording::read_block); [`Error::Invalid`] for a recording of counts.
-    fn read_times(&mut self, instants: u64, arrived: &mut Arrived) -> Result<u64>;
-}
-
-/// Units of microtimes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Microtimes {
-    /// Seconds of a unit.
-    pub unit: f64,
-    /// Number of units between two pulses, approximately, or that the instrument resolves.
-    pub count: u32,
-}
-
-/// Photons of a stretch of a recording.
-#[derive(Clone, Debug, Default)]
-pub struct Arrived {
-    /// Instants of the stretch.
-    pub instants: u64,
-    /// For each sensor the instants of its photons since the stretch began, ascending.
-    pub times: Vec<Vec<u32>>,
-    /// Whether their microtimes are to be listed, too; of NumPy files, which have none, they are not.
-    pub with_microtimes: bool,
-    /// For each sensor the microtimes of the same photons, in the file's units, if they were asked for.
-    pub microtimes: Vec<Vec<u32>>,
-}
-
-impl Arrived {
-    /// The times, to be correlated.
-    pub fn arrivals(&self) -> Arrivals<'_> {
-        Arrivals { instants: self.instants, times: &self.times }
-    }
 }
 
 /// Opens a file of photons or of counts, or files of arrival times, one for each channel.

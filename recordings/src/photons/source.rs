@@ -7,7 +7,7 @@ use std::sync::{
 
 use corrust_host::{Error, Result, autocorrelate::MOST_INSTANTS, samples::CountShape};
 
-use super::{Arrived, Microtimes, Photons};
+use super::arrived::{Arrived, Microtimes, Photons};
 use crate::{
     array::time::Timestamp,
     formats::recording::{Block, Recording, read_past},

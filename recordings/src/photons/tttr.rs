@@ -17,11 +17,9 @@ use crate::{
     formats::{
         Block,
         order::Order,
+        records::{CHANNELS, Event, MARKERS, RECORD, SYNC, Words},
         spc::MICROTIMES,
-        tttr::{
-            CHANNELS, Event, Header, MARKERS, RECORD, Reader, SYNC, Survey, Words, channel_name,
-            of_words,
-        },
+        tttr::{Header, Reader, Survey, channel_name, of_words},
     },
 };
 

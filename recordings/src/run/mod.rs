@@ -4,9 +4,10 @@
 //! passing over long gaps. A step wraps a source and is one: [`Channelise`] makes spectra of raw voltages, [`Flag`] judges
 //! samples on a GPU, [`Bring`] copies them there once. Steps in host memory are [`Blocks`] over blocks, and work on the thread
 //! that reads ahead: [`Upchannelise`] makes subchannels, [`Flagged`] judges samples. A [`Run`] makes [`Product`]s of a source;
-//! [`Dumps`] is an iterator of one, the visibilities.
+//! [`Dumps`] is an iterator of one, the visibilities. [`Behind`] writes what was made while the next is made.
 
 pub(crate) mod beams;
+pub(crate) mod behind;
 pub(crate) mod blocks;
 pub(crate) mod bring;
 pub(crate) mod channelise;
@@ -26,6 +27,7 @@ pub(crate) mod upchannelise;
 pub(crate) mod visibilities;
 
 pub use beams::BeamsOf;
+pub use behind::Behind;
 pub use blocks::{Blocks, BlocksOf};
 pub use bring::Bring;
 pub use channelise::Channelise;

@@ -258,9 +258,9 @@ pub struct Visibilities<'a, Tell> {
     tell: Tell,
 }
 
-impl<'a, Tell: FnMut(&Integration) -> Result<()>> Visibilities<'a, Tell> {
-    /// Dumps of `integration` times of `channels`, all channels of the plan; `tell` is given each dump. Times that do not
-    /// fill the last one are left out, unless [it is kept](Self::keep_partial); without an integration all times are one dump.
+impl<'a, Tell: FnMut(&mut Integration) -> Result<()>> Visibilities<'a, Tell> {
+    /// Dumps of `integration` times of `channels`, all channels of the plan; `tell` is given each dump, and may exchange it with
+    /// another, whose memory is used again. Times that do not fill the last one are left out, unless [it is kept](Self::keep_partial); without an integration all times are one dump.
     pub fn new(
         correlator: Correlator,
         channels: Range<usize>,
@@ -294,11 +294,11 @@ impl<'a, Tell: FnMut(&Integration) -> Result<()>> Visibilities<'a, Tell> {
 
     fn dump(&mut self) -> Result<()> {
         self.integrator.dump_into(&mut self.dump)?;
-        (self.tell)(&self.dump)
+        (self.tell)(&mut self.dump)
     }
 }
 
-impl<Tell: FnMut(&Integration) -> Result<()>> Product for Visibilities<'_, Tell> {
+impl<Tell: FnMut(&mut Integration) -> Result<()>> Product for Visibilities<'_, Tell> {
     fn begin(&mut self, head: &Head) -> Result<Wants> {
         Ok(Wants { end: self.integrator.begin(head)?, ..Wants::default() })
     }

@@ -143,9 +143,9 @@ pub struct BeamOptions {
     #[command(flatten)]
     pub scaling: Scaling,
     /// Encoding of the beams: ci4; ci8, int8 [B][F][P][T][2], each -127..127; cf16 and cf32, float16 and float32
-    /// [B][F][P][T][2]: x 2^-s
-    #[arg(long, value_name = "ENCODING", default_value_t = Encoding::Ci4.into())]
-    pub output_encoding: SpectrumEncoding,
+    /// [B][F][P][T][2]: x 2^-s [default: ci4; of powers and Stokes parameters cf32]
+    #[arg(long, value_name = "ENCODING")]
+    output_encoding: Option<SpectrumEncoding>,
     /// Rounding of integer beams: nearest, (x + 2^(s-1)) >> s; floor, x >> s; or partial-N, CHORD's with 128, of ci4
     /// voltages: sums of N dishes (a power of two from 16 to 512) are rounded by log2(N) - 4 bits to 16 bits, and their
     /// sum by the other bits of s, both to the nearest
@@ -456,6 +456,14 @@ impl BeamOptions {
         dada::is_ring(&self.output)
     }
 
+    /// Encoding of the beams.
+    pub fn encoding(&self) -> SpectrumEncoding {
+        self.output_encoding.unwrap_or_else(|| match self.is_power() {
+            true => SpectrumEncoding::Cf32,
+            false => Encoding::Ci4.into(),
+        })
+    }
+
     /// Whether the files are of powers.
     fn is_power(&self) -> bool {
         ending(&self.output) == FIL || self.scaling.stokes.is_some()
@@ -598,7 +606,7 @@ impl BeamOptions {
             .channels(channels)
             .polarisations(polarisations)
             .encoding(encoding)
-            .output(self.output_encoding)
+            .output(self.encoding())
             .weights(of_weights)
             .rounding(self.rounding)
             .incoherent(self.incoherent.is_some())

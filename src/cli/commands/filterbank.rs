@@ -1,7 +1,9 @@
 //! `corrust filterbank`.
 
 use std::{
+    mem,
     num::NonZeroU64,
+    ops::Range,
     path::{Path, PathBuf},
 };
 
@@ -17,6 +19,7 @@ use corrust::{
     },
     run::{Bring, Piece, Run, Source, block_times},
 };
+use rayon::prelude::*;
 
 use crate::cli::commands::upchannelise::Subchannels;
 use crate::cli::input::{Input, RawInput, complete};
@@ -277,29 +280,37 @@ impl InputPowers {
         self.missing += piece.missing();
         let Some(samples) = &piece.samples else { return self.powers.advance(piece.times) };
         let Self { powers, chosen, pairs, shape, .. } = self;
-        let bytes = samples.gather(Layout::Tcn)?;
-        let (sample, encoding) = (shape.encoding.bytes(), shape.encoding.into());
-        for time in bytes.chunks_exact(shape.bytes_per_time()) {
-            let channels = time.chunks_exact(shape.inputs * shape.encoding.bytes());
-            if let Some((stokes, Pairs { feeds, inputs })) = pairs {
-                for (index, channel) in channels.enumerate() {
-                    for pair in &*inputs {
-                        let [first, second] =
-                            pair.map(|input| voltage(&channel[input * sample..], encoding));
-                        powers.add(index, *stokes, feeds.stokes(first, second));
+        let gathered;
+        let bytes = match samples.plain(Layout::Tcn) {
+            Some(bytes) => bytes,
+            None => {
+                gathered = samples.gather(Layout::Tcn)?;
+                &gathered
+            }
+        };
+        let (size, encoding, pairs) =
+            (shape.encoding.bytes(), shape.encoding.into(), pairs.as_ref());
+        let row = shape.inputs * size;
+        let some = (!chosen.iter().copied().eq(0..shape.inputs)).then_some(&chosen[..]);
+        powers.extend(bytes, shape.bytes_per_time(), |times, channels, sums| {
+            let part = channels.start * row..channels.end * row;
+            for time in times.chunks_exact(shape.bytes_per_time()) {
+                let rows = time[part.clone()].chunks_exact(row);
+                let Some((stokes, Pairs { feeds, inputs })) = pairs else {
+                    rows.zip(&mut *sums).for_each(|(row, sum)| add_power(row, some, encoding, sum));
+                    continue;
+                };
+                for (index, row) in rows.enumerate() {
+                    for pair in inputs {
+                        let [one, other] =
+                            pair.map(|input| voltage(&row[input * size..], encoding));
+                        let parameters = &feeds.stokes(one, other)[..stokes.count()];
+                        let sums = sums[index..].iter_mut().step_by(channels.len());
+                        sums.zip(parameters).for_each(|(sum, parameter)| *sum += parameter);
                     }
                 }
-                powers.advance(1)?;
-                continue;
             }
-            for (sum, channel) in powers.sums.iter_mut().zip(channels) {
-                for &input in &*chosen {
-                    *sum += power(&channel[input * sample..], encoding);
-                }
-            }
-            powers.advance(1)?;
-        }
-        Ok(())
+        })
     }
 
     /// Completes the file, of `times` times, reports those that it lacks, and returns its number of samples.
@@ -316,7 +327,11 @@ pub struct Powers {
     file: File,
     /// Sum of each channel; of Stokes parameters `[parameter][channel]`.
     pub sums: Vec<f64>,
+    /// Sums of several samples.
+    made: Vec<f64>,
     channels: usize,
+    /// Numbers of a sample.
+    width: usize,
     /// Number of a sample's times that are added so far.
     added: u64,
     step: u64,
@@ -346,6 +361,9 @@ pub struct Of {
 /// Powers of integers are below this: 2 x 128 x 128; sums of fewer than 2^53 are exact in f64.
 const MOST_POWER: u64 = 1 << 15;
 const EXACT: u64 = 1 << 53;
+
+/// Sums that are made before they are written, about.
+const AT_ONCE: usize = 1 << 18;
 
 impl Powers {
     /// Starts a file of the powers of samples of the array's channels.
@@ -396,7 +414,18 @@ impl Powers {
             File::Fil(Writer::create(path, &header)?)
         };
         let (sums, scale) = (vec![0.0; ifs * channels], scale.unwrap_or(1.0));
-        Ok(Self { file, sums, channels, added: 0, step, scale, bits, written: 0 })
+        Ok(Self {
+            file,
+            sums,
+            made: Vec::new(),
+            channels,
+            width: ifs * channels,
+            added: 0,
+            step,
+            scale,
+            bits,
+            written: 0,
+        })
     }
 
     /// Adds Stokes parameters of a channel.
@@ -404,6 +433,49 @@ impl Powers {
         for (index, parameter) in parameters[..stokes.count()].iter().enumerate() {
             self.sums[index * self.channels + channel] += parameter;
         }
+    }
+
+    /// Adds powers of the next times, of `time_bytes` bytes each, on all threads: `add` is given times that go to the same
+    /// sample, a range of channels, and the sums of these, `[parameter][channel]`.
+    fn extend(
+        &mut self,
+        mut times: &[u8],
+        time_bytes: usize,
+        add: impl Fn(&[u8], Range<usize>, &mut [f64]) + Sync,
+    ) -> Result<()> {
+        let (width, channels) = (self.width, self.channels);
+        let step = usize::try_from(self.step).unwrap_or(usize::MAX);
+        while times.len() >= time_bytes && time_bytes > 0 {
+            let lack = usize::try_from(self.lack()).unwrap_or(usize::MAX);
+            // The sums that are begun, and as many more as are written at once.
+            let most = (AT_ONCE / width).max(1);
+            let (there, limit) = (times.len() / time_bytes, (most - 1).saturating_mul(step));
+            let count = there.min(lack.saturating_add(limit));
+            let samples = 1 + count.saturating_sub(lack).div_ceil(step);
+            let (now, later) = times.split_at(count * time_bytes);
+            let times_of = |sample: usize| {
+                let first = if sample == 0 { 0 } else { lack + (sample - 1) * step };
+                let end = if sample == 0 { lack } else { first.saturating_add(step) };
+                &now[first * time_bytes..end.min(count) * time_bytes]
+            };
+            self.made.clear();
+            self.made.extend_from_slice(&self.sums);
+            self.made.resize(samples * width, 0.0);
+            add_all(&mut self.made, [width, channels], times_of, &add);
+            times = later;
+            let end = lack.saturating_add((samples - 1).saturating_mul(step));
+            let whole = samples - usize::from(end > count);
+            self.added = match whole {
+                0 => self.added + count as u64,
+                _ => (count - lack - (whole - 1) * step) as u64,
+            };
+            self.sums.fill(0.0);
+            self.sums[..(samples - whole) * width].copy_from_slice(&self.made[whole * width..]);
+            let mut made = mem::take(&mut self.made);
+            self.write(&mut made[..whole * width])?;
+            self.made = made;
+        }
+        Ok(())
     }
 
     /// Times that the next samples lack.
@@ -416,24 +488,32 @@ impl Powers {
     pub fn advance(&mut self, mut times: u64) -> Result<()> {
         while times >= self.lack() {
             times -= self.lack();
-            match &mut self.file {
-                File::Fil(file) => {
-                    self.sums.iter_mut().for_each(|sum| *sum *= self.scale);
-                    file.append(&self.sums)?;
-                }
-                File::Npy(file, dtype) => {
-                    let bytes = self.sums.iter().flat_map(|sum| match dtype {
-                        Dtype::Int64 => (*sum as i64).to_le_bytes(),
-                        _ => sum.to_le_bytes(),
-                    });
-                    file.append(&bytes.collect::<Vec<u8>>())?;
-                }
-            }
-            self.sums.fill(0.0);
+            let mut sums = mem::take(&mut self.sums);
+            self.write(&mut sums)?;
+            sums.fill(0.0);
+            self.sums = sums;
             self.added = 0;
-            self.written += 1;
         }
         self.added += times;
+        Ok(())
+    }
+
+    /// Appends samples.
+    fn write(&mut self, samples: &mut [f64]) -> Result<()> {
+        match &mut self.file {
+            File::Fil(file) => {
+                samples.iter_mut().for_each(|sum| *sum *= self.scale);
+                file.append(samples)?;
+            }
+            File::Npy(file, dtype) => {
+                let bytes = samples.iter().flat_map(|sum| match dtype {
+                    Dtype::Int64 => (*sum as i64).to_le_bytes(),
+                    _ => sum.to_le_bytes(),
+                });
+                file.append(&bytes.collect::<Vec<u8>>())?;
+            }
+        }
+        self.written += (samples.len() / self.width) as u64;
         Ok(())
     }
 
@@ -464,7 +544,7 @@ pub fn warn_of(files: &[Powers], times: u64) {
     }
     let clipped: u64 = files.iter().map(Powers::clipped).sum();
     if clipped > 0 {
-        let all: u64 = files.iter().map(|file| file.written * file.sums.len() as u64).sum();
+        let all: u64 = files.iter().map(|file| file.written * file.width as u64).sum();
         warn(format_args!(
             "{clipped} of {all} samples are clipped to {} bits: a smaller --scale keeps them",
             bits.count()
@@ -513,6 +593,89 @@ fn header(array: &Array, channels: usize, step: u64) -> Result<Header> {
         bits: Bits::ThirtyTwo,
         beam: None,
     })
+}
+
+/// Adds powers to the sums of several samples, of `width` numbers and `channels` channels each, on all threads; for `add`
+/// see [`Powers::extend`].
+fn add_all<'a>(
+    made: &mut [f64],
+    [width, channels]: [usize; 2],
+    times_of: impl Fn(usize) -> &'a [u8] + Sync,
+    add: &(impl Fn(&[u8], Range<usize>, &mut [f64]) + Sync),
+) {
+    let threads = rayon::current_num_threads();
+    let samples = made.len() / width;
+    if samples >= 2 * threads {
+        let at_once = samples.div_ceil(4 * threads);
+        made.par_chunks_mut(at_once * width).enumerate().for_each(|(part, sums)| {
+            for (index, sums) in sums.chunks_exact_mut(width).enumerate() {
+                add(times_of(part * at_once + index), 0..channels, sums);
+            }
+        });
+        return;
+    }
+    // Few samples: each by parts of the channels.
+    let part = channels.div_ceil(2 * threads);
+    for (sample, sums) in made.chunks_exact_mut(width).enumerate() {
+        let rows = &*sums;
+        let of_part = |first: usize| {
+            let range = first..channels.min(first + part);
+            let rows = rows.chunks_exact(channels).flat_map(|row| &row[range.clone()]);
+            let mut sums: Vec<f64> = rows.copied().collect();
+            add(times_of(sample), range.clone(), &mut sums);
+            (range, sums)
+        };
+        let parts: Vec<_> = (0..channels).into_par_iter().step_by(part).map(of_part).collect();
+        for (range, part) in parts {
+            let rows = sums.chunks_exact_mut(channels).zip(part.chunks_exact(range.len()));
+            rows.for_each(|(row, part)| row[range.clone()].copy_from_slice(part));
+        }
+    }
+}
+
+/// Adds the powers of a channel's inputs at a time to a sum: of some inputs, or of all.
+fn add_power(row: &[u8], some: Option<&[usize]>, encoding: SpectrumEncoding, sum: &mut f64) {
+    /// Samples whose powers are added in 32 bits: 2^15 are below 2^31.
+    const PART: usize = 1 << 15;
+    /// Sum of powers of integers of `N` bytes, exact.
+    fn integers<const N: usize>(
+        row: &[u8],
+        some: Option<&[usize]>,
+        power: impl Fn(&[u8; N]) -> i32,
+    ) -> f64 {
+        let samples = row.as_chunks::<N>().0;
+        let sum: i64 = match some {
+            Some(inputs) => inputs.iter().map(|&input| i64::from(power(&samples[input]))).sum(),
+            None => {
+                let parts = samples.chunks(PART);
+                parts.map(|part| i64::from(part.iter().map(&power).sum::<i32>())).sum()
+            }
+        };
+        sum as f64
+    }
+    let square = |value: i8| i32::from(value) * i32::from(value);
+    match encoding {
+        SpectrumEncoding::Voltage(Encoding::Ci8) => {
+            *sum += integers(row, some, |&[re, im]| square(re as i8) + square(im as i8));
+        }
+        SpectrumEncoding::Voltage(Encoding::Ci4) => {
+            let nibble = |byte: u8| square(byte as i8 >> 4);
+            *sum += integers(row, some, |&[byte]| nibble(byte) + nibble(byte << 4));
+        }
+        SpectrumEncoding::Voltage(Encoding::Ci4Offset) => {
+            let nibble = |bits: u8| square(bits as i8 - 8);
+            *sum += integers(row, some, |&[byte]| nibble(byte >> 4) + nibble(byte & 15));
+        }
+        _ => {
+            let size = encoding.bytes();
+            match some {
+                Some(inputs) => {
+                    inputs.iter().for_each(|&input| *sum += power(&row[input * size..], encoding));
+                }
+                None => row.chunks_exact(size).for_each(|sample| *sum += power(sample, encoding)),
+            }
+        }
+    }
 }
 
 /// The power of the sample that bytes begin with.

@@ -9,18 +9,18 @@ use corrust::{
     device::Gpu,
     format::{
         is_stream,
-        npy::{Description, Dtype, Writer},
+        npy::{Description, Dtype},
     },
     run::{Reader, Run, block_times},
     samples::Missing,
     upchannelise::{Builder, Kernel},
 };
 
-use crate::cli::commands::channelise::element;
+use crate::cli::commands::channelise::file::{SpectraFile, element};
 use crate::cli::input::Input;
 use crate::cli::options::engine::{self, Engine, numbers, read_gains, warn_of_clipped};
 use crate::cli::options::files::Files;
-use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
+use crate::cli::options::run_files::{Existing, RunFiles, input, output};
 use crate::cli::terminal::numbers::{count, digits, seconds as in_seconds, si};
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::tell;
@@ -194,7 +194,7 @@ impl Args {
     pub fn run(self) -> Result<()> {
         // Beside a pipe stands nothing, and other files say all themselves.
         let (output_encoding, factor) = (self.filter.output_encoding, self.filter.factor);
-        let (dtype, parts) = element(output_encoding);
+        let (dtype, _) = element(output_encoding);
         let described = dtype == Dtype::Uint8 && !is_stream(&self.output);
         let description = described.then(|| Description::path(&self.output));
         let files = RunFiles::default().reads(&self.files.inputs);
@@ -206,40 +206,24 @@ impl Args {
         let mut plan = plan.device(self.device.clone()).build()?;
         let channels = shape.channels * factor;
         let known = (times != u64::MAX).then_some(times / factor as u64);
-        let length = known.map_or(0, |known| usize::try_from(known).unwrap_or(usize::MAX));
-        let axes: Vec<_> =
-            [length, channels, shape.inputs].into_iter().chain((parts == 2).then_some(2)).collect();
-        let mut writer = match known {
-            Some(_) => Writer::with_shape(&self.output, dtype, &axes)?,
-            None => Writer::appending(&self.output, dtype, &axes[1..])?,
-        };
+        let (layout, of) = ((output_encoding, Layout::Tcn), (channels, shape.inputs));
+        let mut file = SpectraFile::create(&self.output, layout, of, known)?;
 
         let start = Instant::now();
         let bar = Progress::new("upchannelising", &shape, times);
         let source = Reader::over(recording, block_times(shape.bytes_per_time())).filled();
-        let row = (channels * shape.inputs * parts) as u64;
-        let write = |writer: &mut Writer, spectra: &Spectra| match known {
-            Some(_) => writer.write_at(spectra.first * row, &spectra.bytes),
-            None => writer.append(&spectra.bytes),
-        };
         let mut sums = Sums { clipped: vec![0; shape.inputs], ..Sums::default() };
+        let mut spectra = Spectra::default();
         let mut run = Run::over(source).progress(|done| bar.set(done));
         run.each("subchannels", |piece| {
-            let spectra = plan.upchannelise(piece.samples.expect("gaps have samples"))?;
-            write(&mut writer, &spectra)?;
+            plan.upchannelise_into(piece.samples.expect("gaps have samples"), &mut spectra)?;
             sums.add(&spectra);
-            Ok(())
+            file.write(&mut spectra)
         });
         run.all()?;
         drop(bar);
         let seconds = start.elapsed().as_secs_f64();
-        let description = match output_encoding {
-            SpectrumEncoding::Voltage(encoding) if described => {
-                Description::new(encoding, Layout::Tcn, &axes).write(&self.output)
-            }
-            _ => Ok(()),
-        };
-        all([writer.finish(), description])?;
+        file.finish(&self.output, described)?;
         let clipped = warn_of_clipped(&sums.clipped, channels, sums.spectra, "smaller --gains");
         let samples = sums.spectra.max(1) as f64 * (channels * shape.inputs) as f64;
         let took = in_seconds(seconds);

@@ -6,46 +6,17 @@ use corrust::{
     Device, Error, Result,
     autocorrelate::{Shape, Weighted, WeightedArrivals},
     format::npy::{Dtype, Writer},
-    photons::{Arrived, Decays, Filters, Gate, Pattern, Photons, decays, patterns},
+    photons::{Arrived, Decays, Filters, Photons, decays, patterns},
 };
 
 use super::{
-    Args, Ends, Output, gate, note_late, say_left_out,
+    Args, Ends, Output, note_late, say_left_out,
     tables::{Curves, pycorrfit_files},
 };
 use crate::cli::options::given;
 use crate::cli::terminal::numbers::{count, digits};
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::{tell, warn};
-
-/// Source of a component's pattern.
-#[derive(Clone, Debug)]
-pub struct PatternArg(Pattern);
-
-impl PatternArg {
-    /// The file that it is read from, besides the photons' own.
-    pub fn file(&self) -> Option<&PathBuf> {
-        match &self.0 {
-            Pattern::File(path) => Some(path),
-            Pattern::Flat | Pattern::Gate(_) | Pattern::Time(_) => None,
-        }
-    }
-}
-
-/// Reads where a pattern comes from.
-pub fn pattern(text: &str) -> Result<PatternArg, String> {
-    let found = if text == "flat" {
-        Pattern::Flat
-    } else if let Some(text) = text.strip_prefix("gate:") {
-        Pattern::Gate(gate(text)?)
-    } else if let Some(text) = text.strip_prefix("time:") {
-        let Gate { start, end } = gate(text)?;
-        Pattern::Time(start..end)
-    } else {
-        Pattern::File(text.into())
-    };
-    Ok(PatternArg(found))
-}
 
 impl Args {
     /// Filters of a file's channels, by the patterns that are asked for.

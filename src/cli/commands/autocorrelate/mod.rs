@@ -2,6 +2,7 @@
 
 mod filtered;
 mod pairs;
+mod pattern;
 pub mod read;
 pub mod tables;
 
@@ -22,8 +23,8 @@ use corrust::{
     photons::{self, Arrived, Bursts, CountShape, DETECTORS, Gate, Photons, Trace},
     run::{Reader, Run, block_times},
 };
-use filtered::{PatternArg, pattern};
 use pairs::{Grid, Pair, Pairs};
+use pattern::{PatternArg, gate, moment, pattern};
 use tables::{Curves, TABLES, TRACES, pycorrfit_files};
 
 use crate::cli::options::given;
@@ -179,25 +180,6 @@ fn channel(text: &str) -> Result<usize, String> {
             format!("channel {text:?}: expected a number below {DETECTORS}, or sync")
         }),
     }
-}
-
-/// Reads a time that may be 0.
-fn moment(text: &str) -> Result<f64, String> {
-    let zero = text.trim_end_matches(char::is_alphabetic).trim().parse() == Ok(0.0);
-    if zero {
-        Ok(0.0)
-    } else {
-        text.parse::<Seconds>().map(|seconds| seconds.0).map_err(str::to_owned)
-    }
-}
-
-/// Reads a stretch of microtimes.
-fn gate(text: &str) -> Result<Gate, String> {
-    let expected = || "expected two times, the first below the second, as in 2ns..10ns".to_owned();
-    let (start, end) = text.split_once("..").ok_or_else(expected)?;
-    let start = moment(start).map_err(|_| expected())?;
-    let end = end.parse::<Seconds>().map_err(|_| expected())?.0;
-    if start < end { Ok(Gate { start, end }) } else { Err(expected()) }
 }
 
 /// Reads the numbers of two markers.

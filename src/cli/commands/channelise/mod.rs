@@ -1,5 +1,6 @@
 //! `corrust channelise`.
 
+pub mod file;
 mod response;
 
 use std::{
@@ -10,15 +11,18 @@ use std::{
 
 use corrust::{
     Channeliser, Devices, Error, Layout, Result,
-    channelise::{Kernel, Shape, Spectra, SpectrumEncoding},
+    channelise::{Kernel, Shape, Spectra},
     device::Gpu,
     format::{
         Options, RawShape, is_stream,
-        npy::{Description, Dtype, Writer},
+        npy::{Description, Dtype},
     },
     run::{Bring, Channelise, HostSpectra, Reader, Run, Source, block_times},
     samples::Missing,
 };
+
+use file::SpectraFile;
+pub use file::element;
 
 use crate::cli::options::engine::{self, Engine, Known, LEVELS, warn_of_clipped};
 use crate::cli::options::files::{RAW_OPTIONS, RawOptions, TOLERANCE, Tolerance};
@@ -183,14 +187,14 @@ impl Args {
             for first in (0..times).step_by(part) {
                 let end = times.min(first + part);
                 plan.channelise_into(samples.times(first..end), &mut spectra)?;
-                output.write(&spectra)?;
+                output.write(&mut spectra)?;
                 bar.set(piece.start + end as u64);
             }
             Ok(())
         });
         run.all()?;
         let fed = plan.times();
-        output.write(&plan.finish()?)?;
+        output.write(&mut plan.finish()?)?;
         drop(bar);
         output.report(&made, fed, start.elapsed().as_secs_f64(), 0.0);
         output.finish(described)
@@ -217,7 +221,7 @@ impl Args {
         let mut run = Run::over(source);
         run.each("spectra", |piece| {
             let Some(samples) = piece.samples else { return Ok(()) };
-            output.put(piece.start, piece.times as usize, &samples.gather(layout)?)?;
+            output.put(piece.start, piece.times as usize, samples.gather(layout)?)?;
             let lost = samples.gaps().map(|gap| Output::lost(&gap, &output.shape));
             output.missing += lost.sum::<f64>();
             bar.set(output.samples());
@@ -231,11 +235,8 @@ impl Args {
 /// The file that spectra go to.
 struct Output<'a> {
     path: &'a Path,
-    writer: Writer,
+    file: SpectraFile,
     shape: Shape,
-    /// Spectra of the recording, where it is known.
-    times: Option<u64>,
-    axes: Vec<usize>,
     written: u64,
     /// Spectra of an input that are missing, or channels of them as parts.
     missing: f64,
@@ -244,61 +245,23 @@ struct Output<'a> {
 
 impl<'a> Output<'a> {
     fn create(args: &Args, path: &'a Path, shape: &Shape, times: u64) -> Result<Self> {
-        let (dtype, parts) = element(shape.encoding);
         let known = (times != u64::MAX).then(|| shape.spectra(times));
-        let (channels, inputs) = (shape.channels, shape.inputs);
-        let length = known.map_or(0, |times| usize::try_from(times).unwrap_or(usize::MAX));
-        let mut axes = match shape.layout {
-            Layout::Tcn => vec![length, channels, inputs],
-            Layout::Cnt => vec![channels, inputs, length],
-        };
-        if parts == 2 {
-            axes.push(2);
+        let Shape { inputs, channels, layout, encoding, .. } = *shape;
+        if known.is_none() && layout == Layout::Cnt {
+            return Err(Error::file(
+                &args.raw[0],
+                "a stream of unknown length to the layout cnt: expected --output-layout tcn",
+            ));
         }
-        let writer = match (known, shape.layout) {
-            (Some(_), _) => Writer::with_shape(path, dtype, &axes)?,
-            (None, Layout::Tcn) => Writer::appending(path, dtype, &axes[1..])?,
-            (None, Layout::Cnt) => {
-                return Err(Error::file(
-                    &args.raw[0],
-                    "a stream of unknown length to the layout cnt: expected --output-layout tcn",
-                ));
-            }
-        };
+        let file = SpectraFile::create(path, (encoding, layout), (channels, inputs), known)?;
         let clipped = vec![0; inputs];
-        Ok(Self {
-            path,
-            writer,
-            shape: *shape,
-            times: known,
-            axes,
-            written: 0,
-            missing: 0.0,
-            clipped,
-        })
+        Ok(Self { path, file, shape: *shape, written: 0, missing: 0.0, clipped })
     }
 
     /// Writes spectra from `first` on.
-    fn put(&mut self, first: u64, times: usize, bytes: &[u8]) -> Result<()> {
-        let (_, parts) = element(self.shape.encoding);
-        let Shape { inputs, channels, layout, encoding, .. } = self.shape;
-        match (self.times, layout) {
-            (None, _) => self.writer.append(bytes)?,
-            (Some(_), Layout::Tcn) => {
-                let place = first * (channels * inputs * parts) as u64;
-                self.writer.write_at(place, bytes)?;
-            }
-            (Some(all), Layout::Cnt) if times > 0 => {
-                let rows = bytes.chunks_exact(times * encoding.bytes());
-                for (row, bytes) in rows.enumerate() {
-                    let place = (row as u64 * all + first) * parts as u64;
-                    self.writer.write_at(place, bytes)?;
-                }
-            }
-            _ => {}
-        }
+    fn put(&mut self, first: u64, times: usize, bytes: Vec<u8>) -> Result<()> {
         self.written += times as u64;
-        Ok(())
+        self.file.put(first, times, bytes)
     }
 
     /// Spectra of an input that a gap takes; of some channels a part of them.
@@ -317,8 +280,10 @@ impl<'a> Output<'a> {
         }
     }
 
-    fn write(&mut self, spectra: &Spectra) -> Result<()> {
-        self.put(spectra.first, spectra.times(), &spectra.bytes)?;
+    /// Writes spectra, and leaves memory in place of theirs that can be used again.
+    fn write(&mut self, spectra: &mut Spectra) -> Result<()> {
+        self.written += spectra.times() as u64;
+        self.file.write(spectra)?;
         let lost = spectra.missing.iter().map(|gap| Self::lost(gap, &self.shape));
         self.missing += lost.sum::<f64>();
         self.clipped.iter_mut().zip(&spectra.clipped).for_each(|(sum, count)| *sum += count);
@@ -349,24 +314,6 @@ impl<'a> Output<'a> {
     }
 
     fn finish(self, described: bool) -> Result<()> {
-        let description = match self.shape.encoding {
-            SpectrumEncoding::Voltage(encoding) if described => {
-                Description::new(encoding, self.shape.layout, &self.axes).write(self.path)
-            }
-            _ => Ok(()),
-        };
-        all([self.writer.finish(), description])
-    }
-}
-
-/// The type of the output's numbers, and how many a sample has.
-pub fn element(encoding: SpectrumEncoding) -> (Dtype, usize) {
-    use corrust::Encoding::{B1, B2, Cf16, Ci4, Ci4Offset, Ci8};
-    match encoding {
-        SpectrumEncoding::Voltage(Ci8) => (Dtype::Int8, 2),
-        SpectrumEncoding::Voltage(Ci4 | Ci4Offset) => (Dtype::Uint8, 1),
-        SpectrumEncoding::Voltage(Cf16) => (Dtype::Float16, 2),
-        SpectrumEncoding::Voltage(B1 | B2) => unreachable!("neither spectra nor beams are bits"),
-        SpectrumEncoding::Cf32 => (Dtype::Float32, 2),
+        self.file.finish(self.path, described)
     }
 }

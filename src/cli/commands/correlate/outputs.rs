@@ -11,7 +11,7 @@ use corrust::{
         uvh5,
     },
     quantise::VanVleck,
-    run::Integration,
+    run::{Behind, Integration},
 };
 
 use crate::cli::options::run_files::all;
@@ -30,8 +30,11 @@ pub struct Names<'a> {
     pub van_vleck: Option<VanVleck>,
 }
 
-/// The files that dumps go to.
-pub struct Outputs {
+/// The files that dumps go to, which are written while the next dump is summed.
+pub struct Outputs(Behind<Integration, Files>);
+
+/// The files themselves.
+struct Files {
     visibilities: Output,
     counts: Option<Writer>,
     /// Channels and baselines whose times are counted: dispersion makes them differ from one channel to the other,
@@ -85,10 +88,28 @@ impl Outputs {
         let counts =
             names.counts.map(|path| Writer::appending(path, Dtype::Uint64, &entry)).transpose()?;
         let counted = counted.map(|count| count.unwrap_or(1));
-        Ok(Self { visibilities, counts, counted, van_vleck: names.van_vleck })
+        let files = Files { visibilities, counts, counted, van_vleck: names.van_vleck };
+        Ok(Self(Behind::new(files, |files, integration| files.append(integration))?))
     }
 
-    pub fn append(&mut self, integration: &Integration) -> Result<()> {
+    /// Writes dumps, and leaves others in their place, whose memory can be used again.
+    pub fn append(&mut self, integration: &mut Integration) -> Result<()> {
+        self.0.put(integration)
+    }
+
+    /// Completes the files.
+    pub fn finish(self) -> Result<()> {
+        let Files { visibilities, counts, .. } = self.0.finish()?;
+        let visibilities = match visibilities {
+            Output::Npy(file) => file.finish(),
+            Output::Uvh5(file) => file.finish(),
+        };
+        all([visibilities, counts.map_or(Ok(()), Writer::finish)])
+    }
+}
+
+impl Files {
+    fn append(&mut self, integration: &Integration) -> Result<()> {
         let Integration { start, times, .. } = *integration;
         for dump in &integration.gates {
             let coefficients = self.van_vleck.as_ref().map(|known| known.coefficients(dump));
@@ -107,13 +128,5 @@ impl Outputs {
             }
         }
         Ok(())
-    }
-
-    pub fn finish(self) -> Result<()> {
-        let visibilities = match self.visibilities {
-            Output::Npy(file) => file.finish(),
-            Output::Uvh5(file) => file.finish(),
-        };
-        all([visibilities, self.counts.map_or(Ok(()), Writer::finish)])
     }
 }

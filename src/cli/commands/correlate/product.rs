@@ -303,11 +303,10 @@ impl VisibilityOptions {
             device,
             kernel,
         };
-        let tell = move |dump: &Integration| {
+        let tell = move |dump: &mut Integration| {
             theirs.with(|(outputs, totals)| {
-                outputs.append(dump)?;
                 totals.add(dump);
-                Ok(())
+                outputs.append(dump)
             })
         };
         let product = Visibilities::new(correlator, channels, Some(integration), tell);

@@ -268,7 +268,7 @@ impl Request {
                 let numbers: f64 = weights.shape().iter().map(|&length| length as f64).product();
                 let streams: f64 =
                     weights.shape().iter().take(3).map(|&length| length as f64).product();
-                numbers + streams * times as f64 * beams.output_encoding.bytes() as f64
+                numbers + streams * times as f64 * beams.encoding().bytes() as f64
             }
             Self::Grid(options) => options.held(place, times)?,
             // Powers are added on the host.
