@@ -148,11 +148,23 @@ fn what_cannot_be_drawn_is_refused_in_one_sentence() {
     let folder = folder.path();
     done(folder, "simulate -o rec.npy --inputs 2 --channels 3 --times 20");
     done(folder, "correlate rec.npy -o v.npy --device cpu");
+    done(folder, "simulate -o few.npy --inputs 2 --channels 3 --times 20 --encoding ci4");
+    done(
+        folder,
+        "simulate --raw -o raw.vdif --encoding vdif-2 --inputs 2 --rate 1MHz --times 20000",
+    );
+    done(folder, "simulate --diffusion -o photons.ptu --duration 10ms");
+    done(folder, "autocorrelate photons.ptu -o sums.npy");
     fs::write(folder.join("x.uvh5"), "nothing").unwrap();
     for (arguments, expected) in [
         ("plot none.npy -o x.svg", "none.npy: cannot read"),
         ("plot x.uvh5 -o x.svg", "x.uvh5: cannot read"),
-        ("plot rec.npy -o x.svg", "rec.npy: "),
+        ("plot rec.npy -o x.svg", "rec.npy: holds voltages: expected powers or visibilities"),
+        // No images, though of uint8.
+        ("plot few.npy -o x.svg", "few.npy: holds voltages: expected powers or visibilities"),
+        ("plot raw.vdif -o x.svg", "raw.vdif: holds raw voltages: expected powers or visibil"),
+        ("plot photons.ptu -o x.svg", "photons.ptu: holds photons: expected curves, as corrust"),
+        ("plot sums.npy -o x.svg", "sums.npy: holds correlation sums of corrust autocorrelate: ex"),
         ("plot v.npy -o x.gif", "x.gif: expected a name that ends in .svg or .png"),
         ("plot v.npy -o x.svg --dump 1", "v.npy: --dump 1: expected one below 1"),
         ("plot v.npy -o x.svg --channel 3", "v.npy: --channel 3: expected one below 3"),

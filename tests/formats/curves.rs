@@ -96,11 +96,20 @@ fn sin(mode: &str, curves: &[usize]) -> String {
 /// A file's name, its text, and the names and numbers of its curves.
 type Made = (&'static str, String, Vec<(&'static str, usize)>);
 
+/// PyCorrFit, with a trace.
+fn pycorrfit(rows: &str) -> String {
+    let heading = "# Channel (tau [s])\tExperimental correlation";
+    format!(
+        "# Type AC/CC: Autocorrelation\n{heading}\n{rows}# BEGIN TRACE\n# Time [s]\n0\t5\n1\t6\n"
+    )
+}
+
 /// Files of every kind.
 fn files() -> Vec<Made> {
     let two = |text: String| format!("# tau [s]\tg\nlag,g\n{}", text.replace('\t', ", "));
     vec![
         ("two.csv", two(rows("", 1.0, 0.0, &[2])), vec![("curve", 2)]),
+        ("pycorrfit.csv", pycorrfit(&rows("", 1.0, 1.0, &[2])), vec![("curve", 2)]),
         ("three.txt", rows(" ", 1.0, 0.0, &[2, 1]), vec![("curve", 2)]),
         ("single.asc", alv_single(), vec![("curve", 3)]),
         (
@@ -158,11 +167,13 @@ fn faults_have_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bad");
     let says = |text: &str, expected: &str| {
-        fs::write(&path, text).unwrap();
+        // Letters are bytes.
+        fs::write(&path, text.chars().map(|letter| letter as u8).collect::<Vec<_>>()).unwrap();
         let error = curves::read(&path).unwrap_err().to_string();
         assert!(error.contains(expected) && !error.contains('\n'), "{error}: expected {expected}");
     };
     says("", "no line of numbers");
+    says("\u{93}NUMPY", "a NumPy file: expected a table of curves in text");
     says("##JCAMP-DX=5.00\n##XYDATA=(X++(Y..Y))\n1 2\n", "JCAMP-DX, which is not read");
     says("words\n", "line 1 is \"words\": expected a table of curves");
     says("words\nmore\n", "line 1 is \"words\"");
@@ -173,6 +184,7 @@ fn faults_have_a_sentence() {
     says("2e-6 1.5\n1e-6 1.4\n", "a lag of 1e-6 s after 2e-6 s: expected lags that ascend");
     says("-1 1.5\n1e-6 1.4\n", "a lag of -1 s");
     says("1 inf\n", "a value of inf");
+    says("# Channel (tau [s])\n1 2\nx\n# BEGIN TRACE\n0 1\n", "line 3 is \"x\": expected numbers");
     says("1 nan\n", "a curve without a value");
     says(&"1 2\n".repeat(70_000), "more than 65536 lags");
     says("ALV-6000/E-WIN Data\n", "no section \"Correlation\"");

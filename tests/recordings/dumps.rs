@@ -335,14 +335,16 @@ fn what_cannot_be_is_said_before_anything_is_read() {
 #[test]
 fn pieces_are_the_recording() {
     let mut rng = StdRng::seed_from_u64(7);
-    for layout in [Layout::Tcn, Layout::Cnt] {
+    let layouts = [Layout::Tcn, Layout::Cnt];
+    for (layout, soon) in layouts.into_iter().flat_map(|layout| [(layout, 5), (layout, u64::MAX)]) {
         let held = Held::new(shape(Encoding::Ci8, layout), 200, vec![20..23, 50..90], &mut rng);
         let mut source = Reader::over(held.boxed(), 16);
-        source.begin(&Wants { end: 150, ..Wants::default() });
+        source.begin(&Wants { end: 150, soon, ..Wants::default() });
         let (mut done, mut skipped) = (0, 0);
         while source.advance().unwrap() {
             let piece = source.piece();
             assert_eq!(piece.start, done);
+            assert!(piece.samples.is_none() || piece.times <= soon.min(16));
             done += piece.times;
             let times = piece.start as usize..done as usize;
             let missing = times.clone().filter(|&time| held.is_missing(time)).count();
@@ -362,6 +364,6 @@ fn pieces_are_the_recording() {
             }
             assert_eq!(samples.gather(layout).unwrap(), expected.bytes);
         }
-        assert_eq!((done, skipped), (150, 40), "{layout}");
+        assert_eq!((done, skipped), (150, 40), "{layout}, {soon}");
     }
 }

@@ -1,11 +1,12 @@
-//! Correlation curves of other programs, in text: two or three columns, ALV's `.asc`, Zeiss ConfoCor's `.fcs`, Correlator.com's
-//! `.sin`.
+//! Correlation curves of other programs, in text: two or three columns, PyCorrFit's `.csv`, ALV's `.asc`, Zeiss ConfoCor's `.fcs`,
+//! Correlator.com's `.sin`.
 //!
 //! | file | begins with | lags | values | curves |
 //! |---|---|---|---|---|
 //! | columns | numbers, or a line of headings; comments `#` | s | `g`, standard error if there is a third column | 1 |
 //! | ALV-5000, ALV-6000, ALV-7004 | `ALV-` | ms | `g - 1`, of a single curve with `"StandardDeviation"` | the columns of `"Correlation"` that are not all 0 |
 //! | ConfoCor 2 and 3 | `Carl Zeiss ConfoCor` | s | `g` | each `CorrelationArray` that is not empty |
+//! | PyCorrFit's CSV, as of `corrust autocorrelate --pycorrfit` | `# Channel (tau [s])` somewhere | s | `g - 1`, the weights as standard errors; no traces | 1 |
 //! | Correlator.com | `[` somewhere, `[CorrelationFunction]` | s | `g`, 0 where nothing was measured | the columns |
 //!
 //! All of them become `g`, which is 1 at lags at which there is no correlation.
@@ -24,6 +25,10 @@ const MOST_NUMBERS: usize = 1 << 22;
 
 /// First section of Correlator.com's curves.
 const SIN: &str = "[CorrelationFunction]";
+
+/// Start of the headings of PyCorrFit's columns, and of those of a trace after them.
+const PYCORRFIT: &str = "# Channel (tau [s])";
+const TRACE: &str = "# BEGIN";
 
 /// A line of a file, and its number from 1 on.
 type Line<'a> = (usize, &'a str);
@@ -54,6 +59,10 @@ pub fn of(path: &Path, bytes: &[u8]) -> Result<Vec<(String, Curve)>> {
     if bytes.len() as u64 > MOST {
         return Err(Error::file(path, format!("too long: expected at most {MOST} bytes")));
     }
+    if bytes.starts_with(b"\x93NUMPY") {
+        let reason = "a NumPy file: expected a table of curves in text, as corrust autocorrelate --curves g.csv writes it";
+        return Err(Error::file(path, reason));
+    }
     // Headers have letters of any encoding.
     let text = String::from_utf8_lossy(bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
@@ -64,6 +73,8 @@ pub fn of(path: &Path, bytes: &[u8]) -> Result<Vec<(String, Curve)>> {
         file.zeiss()?
     } else if file.lines.iter().any(|(_, line)| line.eq_ignore_ascii_case(SIN)) {
         file.sin()?
+    } else if file.lines.iter().any(|(_, line)| line.starts_with(PYCORRFIT)) {
+        file.pycorrfit()?
     } else {
         file.columns()?
     };
@@ -208,6 +219,23 @@ impl File<'_> {
         let column = |column: usize| with_value.iter().map(|row| row[column]).collect();
         let errors = if columns == 3 { column(2) } else { Vec::new() };
         Ok(vec![("curve".to_owned(), Curve { lags: column(0), values: column(1), errors })])
+    }
+
+    /// Lag, `g - 1` and, if there are five columns, a weight in the last, of the lines before a trace.
+    fn pycorrfit(&self) -> Result<Vec<(String, Curve)>> {
+        let lines = self.lines.iter().copied();
+        let own = lines.take_while(|(_, line)| !line.starts_with(TRACE));
+        let lines = own.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).collect();
+        let own = File { path: self.path, lines };
+        let rows = own.rows(0)?;
+        if let Some(&line) = own.lines.get(rows.len()) {
+            return own.unexpected(line, "numbers");
+        }
+        let column = |column: usize| rows.iter().map(|row| row[column]).collect();
+        let errors =
+            if rows.first().is_some_and(|row| row.len() == 5) { column(4) } else { Vec::new() };
+        let values = rows.iter().map(|row| row[1] + 1.0).collect();
+        Ok(vec![("curve".to_owned(), Curve { lags: column(0), values, errors })])
     }
 
     /// Curves of ALV's correlators.

@@ -59,6 +59,14 @@ impl Source for Channelise<'_> {
     fn begin(&mut self, wants: &Wants) {
         // The spectra that are wanted may be made before the voltages end.
         self.end = wants.end;
+        if wants.soon < u64::MAX {
+            // Spectra that begin in one part and end in the next cost more than others.
+            let shape = self.engine.plan().shape();
+            let samples =
+                wants.soon.saturating_mul(shape.hop as u64).max(8 * shape.window() as u64);
+            let soon = samples.checked_next_multiple_of(64).unwrap_or(u64::MAX);
+            self.source.begin(&Wants { soon, ..Wants::default() });
+        }
     }
 
     fn advance(&mut self) -> Result<bool> {

@@ -11,7 +11,7 @@ use super::{
     folding::Folding,
     read::Reader,
     run::Progress,
-    source::{Source, Wants},
+    source::Source,
     visibilities::{Integration, Integrator},
 };
 use crate::formats::Recording;
@@ -171,9 +171,9 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
         let end = match self.end {
             Some(end) => end,
             None => {
-                let end = self.integrator.begin(self.source.head())?;
-                self.source.begin(&Wants { end, ..Wants::default() });
-                *self.end.insert(end)
+                let wants = self.integrator.begin(self.source.head())?;
+                self.source.begin(&wants);
+                *self.end.insert(wants.end)
             }
         };
         while !self.integrator.is_over() {

@@ -25,7 +25,7 @@ pub fn block_times(bytes: usize) -> usize {
 }
 
 /// Blocks as a source, such as a recording's. It reads ahead, in a thread of its own, from the first piece on: at most three
-/// blocks are in memory. A piece is a block in host memory, or a gap without samples.
+/// blocks are in memory. A piece is a block in host memory, or [a part](Wants::soon) of one, or a gap without samples.
 ///
 /// ```
 /// use corrust_host::Result;
@@ -50,6 +50,8 @@ pub struct Reader<S: Recorded = Shape> {
     /// Times to read, and whether they are all, whatever is wanted.
     end: u64,
     to_end: bool,
+    /// Most times of a piece in host memory.
+    soon: u64,
     state: State<S>,
     /// GPU that the blocks' memory is locked for.
     gpu: Option<Arc<dyn Gpu>>,
@@ -78,6 +80,7 @@ impl<S: Recorded> Reader<S> {
             block_times: blocks.block_times(),
             end: u64::MAX,
             to_end: false,
+            soon: u64::MAX,
             state: State::Unread(Some(Box::new(blocks))),
             gpu: None,
             silence: None,
@@ -227,6 +230,7 @@ impl<S: Recorded> Source<S> for Reader<S> {
         if !self.to_end {
             self.end = wants.end;
         }
+        self.soon = wants.soon;
     }
 
     fn advance(&mut self) -> Result<bool> {
@@ -238,6 +242,9 @@ impl<S: Recorded> Source<S> for Reader<S> {
         self.in_gap = self.gap > 0;
         let of = if self.in_gap { &mut self.gap } else { &mut self.present };
         self.times = left.min(*of);
+        if !self.in_gap {
+            self.times = self.times.min(self.soon);
+        }
         if let (true, Some(silence)) = (self.in_gap, &mut self.silence) {
             self.times = self.times.min(self.block_times as u64);
             silence.reserve(self.times as usize)?;
@@ -251,7 +258,9 @@ impl<S: Recorded> Source<S> for Reader<S> {
         let samples = match (&self.state, &self.silence) {
             (_, Some(silence)) if self.in_gap => Some(silence.view(times as usize)),
             (State::Reading(ahead), _) if !self.in_gap && times > 0 => {
-                Some(self.head.shape.view(ahead.current(), 0..times as usize))
+                let block = ahead.current();
+                let first = block.times - (self.present + times) as usize;
+                Some(self.head.shape.view(block, first..first + times as usize))
             }
             _ => None,
         };

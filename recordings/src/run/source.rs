@@ -101,14 +101,17 @@ impl Piece<Samples<'_>> {
 pub struct Wants {
     /// Times that are read, from the first on; all where there are fewer.
     pub end: u64,
+    /// Times of a piece that are soon worked on: a source in host memory hands out no more of a block at once, so that progress is
+    /// told within blocks.
+    pub soon: u64,
     /// Whether samples are wanted in host memory, wherever else they are.
     pub host: bool,
 }
 
 impl Default for Wants {
-    /// All times.
+    /// All times, in whole blocks.
     fn default() -> Self {
-        Self { end: u64::MAX, host: false }
+        Self { end: u64::MAX, soon: u64::MAX, host: false }
     }
 }
 
@@ -116,7 +119,11 @@ impl Wants {
     /// Returns what two users of a stream want.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self { end: self.end.max(other.end), host: self.host || other.host }
+        Self {
+            end: self.end.max(other.end),
+            soon: self.soon.max(other.soon),
+            host: self.host || other.host,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use corrust_host::{
-    Correlator, Error, Result, Samples,
+    Correlator, Error, Layout, Result, Samples,
     correlate::{DROP, Dump, Gates},
     samples::{Missing, Shape, missing_within},
 };
@@ -107,8 +107,9 @@ impl<'a, C: BorrowMut<Correlator>> Integrator<'a, C> {
         self.correlator.borrow()
     }
 
-    /// Checks integration and gates against a stream, resets the plan, and returns the end of the last dump.
-    pub fn begin(&mut self, head: &Head) -> Result<u64> {
+    /// Checks integration and gates against a stream, resets the plan, and returns what it wants: times up to the end of the last
+    /// dump.
+    pub fn begin(&mut self, head: &Head) -> Result<Wants> {
         let recorded = head.times.unwrap_or(u64::MAX);
         let integration = self.integration.unwrap_or(recorded);
         let longest = if self.keep_partial { u64::MAX } else { recorded };
@@ -143,9 +144,11 @@ impl<'a, C: BorrowMut<Correlator>> Integrator<'a, C> {
         self.delay = (correlator.longest_shift() as u64).next_multiple_of(word);
         self.left = self.delay;
         correlator.reset();
+        let on_cpu = correlator.gpu().is_none();
         let channels = self.channels.len();
         self.silence = Some(Silence::new(Shape { channels, ..head.shape }));
-        Ok(self.end)
+        let soon = if on_cpu { soon(&head.shape) } else { u64::MAX };
+        Ok(Wants { end: self.end, soon, ..Wants::default() })
     }
 
     /// Adds times of a piece from its time `from` on, up to the end of the dump at most; how many. 0: all dumps are done.
@@ -212,6 +215,18 @@ impl<'a, C: BorrowMut<Correlator>> Integrator<'a, C> {
         );
         to.gates = gates;
         Ok(())
+    }
+}
+
+/// Times that a CPU, which takes seconds for a block, adds at a time: about 8 MiB of them.
+fn soon(shape: &Shape) -> u64 {
+    const BYTES: usize = 8 << 20;
+    /// Times of which the sums stay in registers.
+    const TIMES: usize = 512;
+    match shape.layout {
+        Layout::Tcn => (BYTES / shape.bytes_per_time()).max(1).next_multiple_of(TIMES) as u64,
+        // Parts of rows would have to be copied.
+        Layout::Cnt => u64::MAX,
     }
 }
 
@@ -300,7 +315,7 @@ impl<'a, Tell: FnMut(&mut Integration) -> Result<()>> Visibilities<'a, Tell> {
 
 impl<Tell: FnMut(&mut Integration) -> Result<()>> Product for Visibilities<'_, Tell> {
     fn begin(&mut self, head: &Head) -> Result<Wants> {
-        Ok(Wants { end: self.integrator.begin(head)?, ..Wants::default() })
+        self.integrator.begin(head)
     }
 
     fn process(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {

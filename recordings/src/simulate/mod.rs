@@ -54,8 +54,8 @@ const WIDTH: f64 = 1e9;
 /// Seconds of a wideband sample: the band is 1 GHz wide.
 pub const WIDEBAND_SAMPLE: f64 = 1.0 / WIDTH;
 
-/// Bytes of samples that are made at a time.
-const BLOCK_BYTES: usize = 1 << 25;
+/// Bytes of samples that are made at a time: parts of a second, so that progress is steady.
+const BLOCK_BYTES: usize = 1 << 23;
 
 /// Stream of random numbers that the array and the sky are drawn from; times have the others.
 const GEOMETRY_STREAM: u64 = u64::MAX;

@@ -22,6 +22,7 @@ use num_complex::Complex;
 use plotters::prelude::*;
 
 use crate::cli::commands::autocorrelate::read::Table;
+use crate::cli::commands::info::made::undrawn;
 use crate::cli::options::files::UVH5;
 use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, ending, input, output};
@@ -116,6 +117,8 @@ impl Args {
         self.warn_of_given();
         if TEXTS.contains(&&ending(&self.input)[..]) {
             draw_curves(&self.input, &self.output)?;
+        } else if let Some(reason) = undrawn(&self.input)? {
+            return Err(Error::file(&self.input, reason));
         } else if self.is_stack()? {
             draw_stack(&self.input, &self.output)?;
         } else {

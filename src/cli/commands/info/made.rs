@@ -5,9 +5,11 @@ use std::{fs::File, io::Read, path::Path};
 use corrust::{
     Error, Result,
     autocorrelate::State,
+    correlate::baselines,
     format::{
+        self, AnyRecording, Options,
         npy::{Dtype, Reader},
-        sigproc, uvh5,
+        photon_hdf5, sigproc, tttr, uvh5,
     },
     images::Stack,
 };
@@ -19,50 +21,114 @@ use crate::cli::options::run_files::ending;
 use crate::cli::terminal::numbers::{self, si};
 use crate::cli::terminal::say::say;
 
-/// Arrays by their types and axes: what they hold, and the axes' names. A number in place of a name is the length.
-const ARRAYS: &[(&[Dtype], &str, &[&str])] = &[
-    (
+/// Arrays of a type and axes.
+struct Array {
+    types: &'static [Dtype],
+    holds: &'static str,
+    /// Names of the axes. A number in place of a name is the length, of baselines it is one that inputs have.
+    axes: &'static [&'static str],
+    /// Files that `corrust plot` draws in place of these, which it does not.
+    drawn: Option<&'static str>,
+}
+
+impl Array {
+    const fn new(
+        types: &'static [Dtype],
+        holds: &'static str,
+        axes: &'static [&'static str],
+    ) -> Self {
+        Self { types, holds, axes, drawn: None }
+    }
+
+    /// Arrays that are not drawn, but these files are.
+    const fn but(self, drawn: &'static str) -> Self {
+        Self { drawn: Some(drawn), ..self }
+    }
+
+    /// The first that an array of a type and axes can be.
+    fn of(dtype: Dtype, shape: &[usize]) -> Option<&'static Self> {
+        let fits = |(name, &length): (&&str, &usize)| match *name {
+            "baseline" => (1..).map(baselines).find(|&all| all >= length) == Some(length),
+            name => name.parse().map_or(true, |it: usize| it == length),
+        };
+        ARRAYS.iter().find(|array| {
+            array.types.contains(&dtype)
+                && array.axes.len() == shape.len()
+                && array.axes.iter().zip(shape).all(fits)
+        })
+    }
+}
+
+/// Powers and visibilities, which are drawn of voltages.
+const OF_VOLTAGES: &str =
+    "powers or visibilities of them, as corrust filterbank and corrust correlate write";
+
+/// Arrays that are no recordings.
+const ARRAYS: &[Array] = &[
+    Array::new(
         &[Dtype::Int64, Dtype::Float32],
         "visibilities of corrust correlate",
         &["dump", "channel", "baseline", "2"],
     ),
-    (
+    Array::new(
         &[Dtype::Int64, Dtype::Float32],
         "visibilities of gates, of corrust correlate",
         &["dump", "gate", "channel", "baseline", "2"],
-    ),
-    (&[Dtype::Int64], "sums of corrust correlate --kurtosis", &["block", "channel", "input", "3"]),
-    (
+    )
+    .but("those of one gate, [dump][channel][baseline][2]"),
+    Array::new(
+        &[Dtype::Float32],
+        "spectra of corrust channelise, cf32",
+        &["time", "channel", "input", "2"],
+    )
+    .but("spectra of ci8, ci4 or cf16, which corrust filterbank makes powers of"),
+    Array::new(
+        &[Dtype::Int64],
+        "sums of corrust correlate --kurtosis",
+        &["block", "channel", "input", "3"],
+    )
+    .but("powers, as corrust filterbank writes"),
+    Array::new(
         &[Dtype::Int64, Dtype::Float64],
         "powers of corrust filterbank --stokes, or spectra of corrust observe [dump][channel][input]",
         &["sample", "parameter", "channel"],
     ),
-    (&[Dtype::Uint64], "correlation sums of corrust autocorrelate", &["sensor", "group", "lag"]),
-    (
+    Array::new(
+        &[Dtype::Uint64],
+        "correlation sums of corrust autocorrelate",
+        &["sensor", "group", "lag"],
+    )
+    .but("curves, as corrust autocorrelate --curves g.csv writes"),
+    Array::new(
         &[Dtype::Int8],
         "beams of corrust beamform, or weights of corrust weights [F][P][B][D][2]",
         &["beam", "channel", "polarisation", "time", "2"],
     ),
-    (
+    Array::new(
         &[Dtype::Float16, Dtype::Float32],
         "beams of corrust beamform",
         &["beam", "channel", "polarisation", "time", "2"],
     ),
-    (
+    Array::new(
         &[Dtype::Uint8],
         "beams of corrust beamform, ci4",
         &["beam", "channel", "polarisation", "time"],
     ),
-    (&[Dtype::Int32], "shifts of corrust weights", &["channel", "polarisation", "beam"]),
-    (&[Dtype::Float32], "powers of beams on a grid", &["channel", "time", "row", "column"]),
-    (
+    Array::new(&[Dtype::Int32], "shifts of corrust weights", &["channel", "polarisation", "beam"])
+        .but("beams, as corrust beamform writes"),
+    Array::new(
+        &[Dtype::Float32],
+        "powers of beams on a grid",
+        &["channel", "time", "row", "column"],
+    )
+    .but("beams, as corrust beamform --weights writes"),
+    Array::new(
         &[Dtype::Float64],
         "curves of corrust autocorrelate, or powers [sample][channel]",
         &["column", "point"],
     ),
-    (&[Dtype::Int64], "powers of corrust filterbank", &["sample", "channel"]),
-    (&[Dtype::Float64], "maps of corrust images --brightness", &["row", "column", "4"]),
-    (&[Dtype::Uint16], "stack of images", &["frame", "row", "column"]),
+    Array::new(&[Dtype::Int64], "powers of corrust filterbank", &["sample", "channel"]),
+    Array::new(&[Dtype::Uint16], "stack of images", &["frame", "row", "column"]),
 ];
 
 /// Names of curves that are shown.
@@ -222,6 +288,38 @@ fn state(path: &Path) -> Result<Facts> {
     ])
 }
 
+/// Why `corrust plot` does not draw a file, and what it draws in place of it; [`None`] where it does, or the file is none of these.
+pub fn undrawn(path: &Path) -> Result<Option<String>> {
+    let drawn = [UVH5, "fil", "tif", "tiff"];
+    if !path.is_file() || drawn.contains(&&ending(path)[..]) {
+        return Ok(None);
+    }
+    let says = |holds: &str, drawn: &str| Ok(Some(format!("holds {holds}: expected {drawn}")));
+    let curves = "curves, as corrust autocorrelate --curves g.csv writes";
+    if tttr::is_tttr(path)? || !photon_hdf5::spots(path)?.is_empty() {
+        return says("photons", curves);
+    }
+    let is_described = path.with_added_extension("json").exists();
+    if ending(path) == "npy" && !is_described {
+        let reader = Reader::open(path)?;
+        let found = reader.dtype().and_then(|dtype| Array::of(dtype, reader.shape()));
+        if let Some(Array { holds, drawn, .. }) = found {
+            return drawn.map_or(Ok(None), |drawn| says(holds, drawn));
+        }
+        if reader.dtype() == Some(Dtype::Uint64) {
+            return says("photons, or counts of them", curves);
+        }
+    }
+    // A file that is no recording is drawn, or has an error of its own.
+    match format::open_any(&[path], Options::default()) {
+        Ok(AnyRecording::Channels(_)) => says("voltages", OF_VOLTAGES),
+        Ok(AnyRecording::Raw(_)) => {
+            says("raw voltages", &format!("{OF_VOLTAGES} with --channelise"))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
 fn array(path: &Path) -> Result<Option<Facts>> {
     // A recording has a description beside it where its axes do not say enough.
     if path.with_added_extension("json").exists() {
@@ -229,15 +327,7 @@ fn array(path: &Path) -> Result<Option<Facts>> {
     }
     let reader = Reader::open(path)?;
     let (Some(dtype), shape) = (reader.dtype(), reader.shape()) else { return Ok(None) };
-    let fits = |axes: &[&str]| {
-        let pairs = axes.iter().zip(shape);
-        axes.len() == shape.len()
-            && pairs
-                .clone()
-                .all(|(name, length)| name.parse().map_or(true, |it: usize| it == *length))
-    };
-    let found = ARRAYS.iter().find(|(types, _, axes)| types.contains(&dtype) && fits(axes));
-    let Some((_, holds, axes)) = found else { return Ok(None) };
+    let Some(Array { holds, axes, .. }) = Array::of(dtype, shape) else { return Ok(None) };
     let facts: Facts = vec![
         ("format", json!("NumPy")),
         ("holds", json!(holds)),

@@ -1,6 +1,6 @@
 //! `corrust info`.
 
-mod made;
+pub mod made;
 
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
