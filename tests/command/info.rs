@@ -378,9 +378,12 @@ fn counts_and_times_of_arrays_are_described() {
     let missing = missing.count();
     assert!(missing > 0);
     ndarray_npy::write_npy(folder.join("f64.npy"), &some).unwrap();
-    for name in ["u16.npy", "u8.npy", "i64.npy"] {
+    let counted = "NumPy, counts";
+    let formats =
+        [("u16.npy", counted), ("u8.npy", counted), ("i64.npy", "NumPy, counts or powers")];
+    for (name, format) in formats {
         let expected = json!({
-            "format": "NumPy, counts", "sensors": 2, "instants": 300, "photons": sums, "missing": 0
+            "format": format, "sensors": 2, "instants": 300, "photons": sums, "missing": 0
         });
         assert_eq!(info(folder, name), expected, "{name}");
     }
@@ -448,6 +451,7 @@ fn info_describes_what_corrust_writes() {
         ("g.csv", json!({"holds": "correlation curves g(tau)", "error_bars": false})),
         ("g.npy", json!({"holds": "correlation sums of corrust autocorrelate"})),
         ("state", json!({"sensors": 3, "groups": 4, "lags": 8, "instants": 100})),
+        ("rec.json", json!({"format": "JSON"})),
     ] {
         let found = info(folder, file);
         expect(&found, &expected);

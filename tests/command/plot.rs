@@ -154,7 +154,7 @@ fn what_cannot_be_drawn_is_refused_in_one_sentence() {
         "simulate --raw -o raw.vdif --encoding vdif-2 --inputs 2 --rate 1MHz --times 20000",
     );
     done(folder, "simulate --diffusion -o photons.ptu --duration 10ms");
-    done(folder, "autocorrelate photons.ptu -o sums.npy");
+    done(folder, "autocorrelate photons.ptu -o sums.npy --curves curves.npy");
     fs::write(folder.join("x.uvh5"), "nothing").unwrap();
     for (arguments, expected) in [
         ("plot none.npy -o x.svg", "none.npy: cannot read"),
@@ -162,7 +162,9 @@ fn what_cannot_be_drawn_is_refused_in_one_sentence() {
         ("plot rec.npy -o x.svg", "rec.npy: holds voltages: expected powers or visibilities"),
         // No images, though of uint8.
         ("plot few.npy -o x.svg", "few.npy: holds voltages: expected powers or visibilities"),
-        ("plot raw.vdif -o x.svg", "raw.vdif: holds raw voltages: expected powers or visibil"),
+        ("plot raw.vdif -o x.svg", "raw.vdif: holds voltages: expected powers or visibilities"),
+        ("plot rec.json -o x.svg", "rec.json: holds nothing that is drawn: expected visibilities"),
+        ("plot curves.npy -o x.svg", "curves.npy: holds columns, lags or times first: expected"),
         ("plot photons.ptu -o x.svg", "photons.ptu: holds photons: expected curves, as corrust"),
         ("plot sums.npy -o x.svg", "sums.npy: holds correlation sums of corrust autocorrelate: ex"),
         ("plot v.npy -o x.gif", "x.gif: expected a name that ends in .svg or .png"),

@@ -487,7 +487,11 @@ impl Args {
         if let Some(pairs) = pairs {
             // The first row's, lags downwards; lag 0 has the light's own noise where pixels are their own partners.
             let values = pairs.slice(s![0, .., 1.., 1]).t().mapv(|g| g - 1.0);
-            let lags = pairs.slice(s![0, 0, 1.., 0]).to_vec();
+            // Lags as long as the stack have no pairs.
+            let is_known = |row: ndarray::ArrayView1<'_, f64>| row.iter().any(|g| g.is_finite());
+            let known = values.rows().into_iter().rposition(is_known).map_or(1, |last| last + 1);
+            let values = values.slice_move(s![..known, ..]);
+            let lags = pairs.slice(s![0, 0, 1..=known, 0]).to_vec();
             let axes = Axes::Times(lags, if self.lines { "lag (lines)" } else { "lag (frames)" });
             drawn.push(Drawn { title: "Pair correlation", unit: "g - 1", values, axes });
         }

@@ -54,6 +54,9 @@ impl Measured {
             (dumps, baselines_found) = (reader.dumps(), reader.pairs().len());
             axis = Axis::frequencies(reader.frequencies());
             source = MeasuredFile::Uvh5(reader, polarisation);
+        } else if ending(path) != "npy" {
+            let reason = "holds nothing that is drawn: expected visibilities, powers, spectra, beams, curves or a stack of images";
+            return Err(Error::file(path, reason));
         } else {
             let reader = Reader::open(path)?;
             let dtype = match reader.dtype() {

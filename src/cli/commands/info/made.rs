@@ -7,9 +7,9 @@ use corrust::{
     autocorrelate::State,
     correlate::baselines,
     format::{
-        self, AnyRecording, Options,
+        self, Options,
         npy::{Dtype, Reader},
-        photon_hdf5, sigproc, tttr, uvh5,
+        photon_hdf5, read_most, sigproc, tttr, uvh5,
     },
     images::Stack,
 };
@@ -59,10 +59,6 @@ impl Array {
     }
 }
 
-/// Powers and visibilities, which are drawn of voltages.
-const OF_VOLTAGES: &str =
-    "powers or visibilities of them, as corrust filterbank and corrust correlate write";
-
 /// Arrays that are no recordings.
 const ARRAYS: &[Array] = &[
     Array::new(
@@ -90,7 +86,8 @@ const ARRAYS: &[Array] = &[
     .but("powers, as corrust filterbank writes"),
     Array::new(
         &[Dtype::Int64, Dtype::Float64],
-        "powers of corrust filterbank --stokes, or spectra of corrust observe [dump][channel][input]",
+        "powers of corrust filterbank --stokes, spectra of corrust observe [dump][channel][input], or maps and correlations of \
+         corrust images",
         &["sample", "parameter", "channel"],
     ),
     Array::new(
@@ -124,12 +121,15 @@ const ARRAYS: &[Array] = &[
     .but("beams, as corrust beamform --weights writes"),
     Array::new(
         &[Dtype::Float64],
-        "curves of corrust autocorrelate, or powers [sample][channel]",
+        "curves or a trace of corrust autocorrelate, g2 of corrust images, or powers [sample][channel]",
         &["column", "point"],
     ),
     Array::new(&[Dtype::Int64], "powers of corrust filterbank", &["sample", "channel"]),
     Array::new(&[Dtype::Uint16], "stack of images", &["frame", "row", "column"]),
 ];
+
+/// Points of a column of lags or times, at most.
+const MOST_POINTS: usize = 1 << 20;
 
 /// Names of curves that are shown.
 const NAMES: usize = 16;
@@ -153,6 +153,7 @@ impl Made {
             "npy" => return Ok(array(path)?.map(Self)),
             _ if sigproc::Reader::recognises(path)? => powers(path)?,
             _ if is_state(path)? => state(path)?,
+            "json" => names(path)?,
             _ => return Ok(None),
         };
         Ok(Some(Self(found)))
@@ -265,6 +266,16 @@ fn stack(path: &Path) -> Result<Facts> {
     ])
 }
 
+/// Names in a JSON file, such as an array file, a description, delays or the results of a fit.
+fn names(path: &Path) -> Result<Facts> {
+    const MOST: u64 = 64 << 20;
+    let bytes = read_most(path, MOST)?;
+    let object: serde_json::Map<String, Value> = serde_json::from_slice(&bytes)
+        .map_err(|error| Error::file(path, format!("{error}: expected a JSON object")))?;
+    let names: Vec<String> = object.keys().cloned().collect();
+    Ok(vec![("format", json!("JSON")), ("names", json!(names.join(", ")))])
+}
+
 /// Whether a file begins as a state does.
 fn is_state(path: &Path) -> Result<bool> {
     const BEGIN: &[u8] = b"{\"corrust\":\"autocorrelation state\"";
@@ -301,9 +312,12 @@ pub fn undrawn(path: &Path) -> Result<Option<String>> {
     }
     let is_described = path.with_added_extension("json").exists();
     if ending(path) == "npy" && !is_described {
-        let reader = Reader::open(path)?;
+        let mut reader = Reader::open(path)?;
         let found = reader.dtype().and_then(|dtype| Array::of(dtype, reader.shape()));
         if let Some(Array { holds, drawn, .. }) = found {
+            if reader.dtype() == Some(Dtype::Float64) && has_lags(&mut reader)? {
+                return says("columns, lags or times first", curves);
+            }
             return drawn.map_or(Ok(None), |drawn| says(holds, drawn));
         }
         if reader.dtype() == Some(Dtype::Uint64) {
@@ -312,12 +326,20 @@ pub fn undrawn(path: &Path) -> Result<Option<String>> {
     }
     // A file that is no recording is drawn, or has an error of its own.
     match format::open_any(&[path], Options::default()) {
-        Ok(AnyRecording::Channels(_)) => says("voltages", OF_VOLTAGES),
-        Ok(AnyRecording::Raw(_)) => {
-            says("raw voltages", &format!("{OF_VOLTAGES} with --channelise"))
-        }
+        Ok(_) => says(
+            "voltages",
+            "powers or visibilities of them, as corrust filterbank and corrust correlate write, of raw ones with --channelise",
+        ),
         Err(_) => Ok(None),
     }
+}
+
+/// Whether the first column of float64 `[column][point]` ascends, as lags and times do and powers of a sample do not.
+fn has_lags(reader: &mut Reader) -> Result<bool> {
+    let &[_, points @ 3..=MOST_POINTS] = reader.shape() else { return Ok(false) };
+    let mut lags = vec![0.0_f64; points];
+    reader.read_at(0, bytemuck::cast_slice_mut(&mut lags))?;
+    Ok(lags[0] >= 0.0 && lags.is_sorted_by(|a, b| a < b))
 }
 
 fn array(path: &Path) -> Result<Option<Facts>> {

@@ -480,6 +480,10 @@ impl Counts {
             Err(_) if dtype == Some(Dtype::Int64) && line => {
                 Self::read(photons::open(&[path], &times())?, quick)
             }
+            // Powers of corrust filterbank lie so, too.
+            Ok(counts) if dtype == Some(Dtype::Int64) && !line => {
+                Ok(Self { format: "NumPy, counts or powers", ..counts })
+            }
             counts => counts,
         }
     }
