@@ -504,6 +504,7 @@ fn weights_follow_a_source() {
     let mut running = Command::new(env!("CARGO_BIN_EXE_corrust"))
         .args(arguments.split(' '))
         .current_dir(folder.path())
+        .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();

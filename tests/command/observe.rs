@@ -627,9 +627,9 @@ fn stokes_parameters_are_those_of_the_single_commands() {
         ("b.fil", "b2.fil"),
     ];
     same(folder, &pairs);
-    let found: ndarray::Array3<i64> = ndarray_npy::read_npy(folder.join("b.1.npy")).unwrap();
+    let found: ndarray::Array3<f64> = ndarray_npy::read_npy(folder.join("b.1.npy")).unwrap();
     assert_eq!(found.dim(), (5003 / 11, 4, 10));
-    assert!(found.iter().any(|&value| value < 0));
+    assert!(found.iter().any(|&value| value < 0.0));
 }
 
 /// Bits, of planes and of VDIF, with coefficients, and some of the channels: in a plan and in the single command.

@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path};
 
-use corrust::format::array::{Antenna, Array, Channels, Field, Input, Location, Polarisation};
+use corrust::{
+    beamform::Targets,
+    format::array::{Antenna, Array, Channels, Field, Input, Location, Polarisation},
+};
 
 const ARRAY: &str = r#"{
     "telescope": "HERA", "instrument": "corrust", "anything": {"else": [1, 2]},
@@ -142,8 +145,11 @@ fn what_is_lacking_is_named() {
     assert!(error.contains("2 \"antennas\" and no \"inputs\""), "{error}");
     let error = array.frequencies(3).unwrap_err().to_string();
     assert!(error.contains("1 \"frequencies\": expected 3"), "{error}");
-    let error = array.weights(1, &[]).unwrap_err().to_string();
+    let error = array.weights(1, &Targets::default()).unwrap_err().to_string();
     assert!(error.contains("lacks \"pointings\": expected them for weights"), "{error}");
-    let error = Array::default().weights(1, &[]).unwrap_err().to_string();
+    let targets = Targets { sources: vec![[83.6, 22.0]], ..Targets::default() };
+    let error = array.weights(1, &targets).unwrap_err().to_string();
+    assert!(error.contains("lacks \"location\", \"start\""), "{error}");
+    let error = Array::default().weights(1, &Targets::default()).unwrap_err().to_string();
     assert!(error.contains("lacks \"antennas\", \"frequencies\""), "{error}");
 }
