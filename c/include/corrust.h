@@ -417,6 +417,16 @@ const char *corrust_correlator_device(const corrust_correlator *correlator);
 // Frees a correlator; NULL is none. Its work on device memory is waited for.
 void corrust_correlator_free(corrust_correlator *correlator);
 
+// Makes the products of a plan, TOML, as the command `corrust observe` does (docs/observe.md): visibilities, beams, powers,
+// spectra and kurtosis of the recording or stream that it names, written to files. Paths count from the working folder. A live
+// stream needs `seconds` or `times`.
+//
+// When all is written, `say` gets a sentence (UTF-8) on each product, and `context` with it; NULL: none is said. Warnings
+// go to the standard error.
+enum corrust_status corrust_observe(const char *plan,
+                                    void (*say)(const char *sentence, void *context),
+                                    void *context);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus

@@ -14,3 +14,4 @@ mod buffer;
 mod channelise;
 mod correlate;
 mod memory;
+mod observe;

@@ -53,7 +53,8 @@ fn compile(compiler: &str, source: &str, folder: &Path, extra: &[&str]) -> PathB
 
 /// Runs a program on a device; where there is none (exit code 77) it says so.
 fn run(program: &Path, device: &str) {
-    let output = Command::new(program).arg(device).output().unwrap();
+    let folder = program.parent().unwrap();
+    let output = Command::new(program).arg(device).current_dir(folder).output().unwrap();
     if output.status.code() == Some(77) {
         let required = env::var("CORRUST_REQUIRE").is_ok_and(|devices| devices.contains(device));
         assert!(!required, "{device} is required: {}", said(&output));
@@ -67,7 +68,12 @@ fn run(program: &Path, device: &str) {
 #[test]
 fn examples_agree_with_plain_loops() {
     let folder = installed();
-    for (compiler, source) in [("cc", "examples/correlate.c"), ("c++", "examples/instrument.cpp")] {
+    let examples = [
+        ("cc", "examples/correlate.c"),
+        ("cc", "examples/observe.c"),
+        ("c++", "examples/instrument.cpp"),
+    ];
+    for (compiler, source) in examples {
         let program = compile(compiler, source, folder.path(), &[]);
         for device in ["cpu", "sim", "cuda"] {
             run(&program, device);

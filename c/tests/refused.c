@@ -14,6 +14,9 @@ static void refused(corrust_status status, corrust_status expected, const char *
 
 int main(void) {
     same("no error yet", 0, (long long)strlen(corrust_last_error()), 0);
+    INVALID(corrust_observe(NULL, NULL, NULL), "plan: found NULL");
+    INVALID(corrust_observe("\xff", NULL, NULL), "plan: expected UTF-8");
+    INVALID(corrust_observe("[input]\nfile = 3\n", NULL, NULL), "plan: line 1: [input]: expected files");
     INVALID(corrust_correlator_new(NULL, NULL), "corrust_correlator: found NULL");
     corrust_correlator *correlator = (corrust_correlator *)&failures;
     INVALID(corrust_correlator_new(NULL, &correlator), "corrust_correlator_config: found NULL");

@@ -3,8 +3,10 @@
 `correlate` cuts a recording in times and channels. Each task of Dask opens the files itself and reads and correlates its
 own part, F-engine and delays included; the exact integer sums are added in pairs as tasks finish. Whatever the cut,
 the number of workers, their order, and their failures, results have the same bits as ``corrust correlate``'s.
+`observe` makes the visibilities of a plan of ``corrust observe`` so.
 
-Without a client the workers run on this machine. ``python -m corrust.distributed correlate`` is the same as a command.
+Without a client the workers run on this machine. ``python -m corrust.distributed correlate`` and ``observe`` are the
+same as commands.
 Needs ``pip install corrust[distributed]``.
 """
 
@@ -26,6 +28,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -36,12 +39,17 @@ import corrust
 
 from ._unfinished import Unfinished, named
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 try:
     import distributed
 except ImportError as _error:
     raise ImportError("corrust.distributed needs Dask: expected pip install corrust[distributed]") from _error
 
-__all__ = ["Summary", "correlate"]
+__all__ = ["Summary", "correlate", "observe"]
 
 # Sums ``[dump, gate, channel, baseline, 2]`` of a part, and the samples behind them ``[dump, gate, baseline]``.
 _Sums = tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]
@@ -958,11 +966,10 @@ def _finish(
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parser of arguments whose faults are one sentence."""
+    """Parser of arguments whose faults are errors of one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        _say("error", message)
-        sys.exit(2)
+        raise ValueError(message)
 
 
 def _say(label: str, line: object) -> None:
@@ -1051,16 +1058,94 @@ def _arguments() -> argparse.ArgumentParser:
     add("--inputs", dest="recorded", type=int, metavar="N", help="inputs of a Mark 5B recording")
     add("--bits", type=int, help="bits of a sample of a Mark 5B recording, 1 or 2")
     add("--near", metavar="DATE", help="date within 500 days of a Mark 5B recording, as 2014-06-13")
-    many = correlate.add_argument_group("many machines")
-    add = many.add_argument
-    add("--scheduler", metavar="ADDRESS", help="of the Dask cluster that works, tcp://head:8786, or its file (.json)")
-    add("--workers", type=int, help="of this machine, without --scheduler")
-    add("--wait", type=_SECONDS, metavar="SECONDS", help="for the first of the scheduler's workers [default: for ever]")
-    add("--device", default="auto", help="auto (workers that offer the resource GPU, else CPUs), cuda or cpu")
-    add("--tasks", type=int, help="about how many parts to cut the recording into")
-    add("--memory", type=_BYTES, metavar="BYTES", help="that a task may take, as 4GiB [default: half of the worker's]")
-    add("--restart", action="store_true", help="throw away what an unfinished run has left behind")
+    device = "auto (workers that offer the resource GPU, else CPUs), cuda or cpu"
+    correlate.add_argument("--device", default="auto", help=device)
+    observe = commands.add_parser(
+        "observe",
+        help="make the visibilities of a plan",
+        description="Makes the visibilities of a plan of corrust observe, of files; the bits are the same.",
+    )
+    observe.add_argument("plan", metavar="PLAN.toml", help="the plan: [input] of files, and [[visibilities]]")
+    observe.add_argument("--no-clobber", action="store_true", help="refuse to replace files that exist")
+    for command in (correlate, observe):
+        add = command.add_argument_group("many machines").add_argument
+        add("--scheduler", metavar="ADDRESS", help="of a Dask cluster that works, tcp://head:8786, or its file (.json)")
+        add("--workers", type=int, help="of this machine, without --scheduler")
+        add("--wait", type=_SECONDS, metavar="SECONDS", help="for the scheduler's first worker [default: for ever]")
+        add("--tasks", type=int, help="about how many parts to cut the recording into")
+        add("--memory", type=_BYTES, metavar="BYTES", help="of a task, as 4GiB [default: half of the worker's]")
+        add("--restart", action="store_true", help="throw away what an unfinished run has left behind")
     return parser
+
+
+def _products(plan: Mapping[str, Any] | str | os.PathLike[str]) -> list[argparse.Namespace]:
+    """The arguments of ``correlate`` for each product of a plan."""
+    if not isinstance(plan, Mapping):
+        try:
+            plan = tomllib.loads(Path(plan).read_text(encoding="utf-8"))
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"{plan}: {error}") from None
+    others = sorted(set(plan) - {"input", "visibilities"})
+    if others:
+        raise ValueError(f"{others[0]}: expected input and visibilities alone, whose integer sums workers share out")
+    source = dict(plan.get("input", {}))
+    files = source.pop("files", None)
+    if not files:
+        raise ValueError('input: expected files, as files = ["scan.npy"]')
+    array = source.pop("array", None)
+    engine = dict(source.pop("channelise", {}))
+    if engine:
+        if "channels" not in engine:
+            raise ValueError("channelise: expected channels, as { channels = 4096 }")
+        engine["channelise"] = engine.pop("channels")
+    products = []
+    for table in plan.get("visibilities", []):
+        # Only UVH5 has the facts of an array.
+        facts = {"array": array} if array and str(table.get("output", "")).endswith(".uvh5") else {}
+        words = ["correlate"]
+        for key, value in {**source, **engine, **facts, **table}.items():
+            if isinstance(value, (Mapping, list, tuple)):
+                raise ValueError(f"{key}: expected none where many machines make visibilities")
+            if value is True:
+                words.append(f"--{key}")
+            elif value is not False:
+                words.append(f"--{key}={value.isoformat() if isinstance(value, date) else value}")
+        products.append(_arguments().parse_args([*words, "--", *map(str, files)]))
+    if not products:
+        raise ValueError("expected a product: visibilities")
+    return products
+
+
+def observe(
+    plan: Mapping[str, Any] | str | os.PathLike[str],
+    *,
+    client: distributed.Client | None = None,
+    workers: int | None = None,
+    wait: float | None = None,
+    tasks: int | None = None,
+    memory: int | None = None,
+    resume: bool = True,
+    progress: Callable[[int, int], object] | None = None,
+) -> list[Summary]:
+    """Make the visibilities of a plan on many workers: the bits that ``corrust observe`` writes.
+
+    The recording is read once for each product; `correlate` makes one after the other.
+
+    Parameters
+    ----------
+    plan : dict or path
+        Tables ``"input"``, of files, and ``"visibilities"``, as of `corrust.observe`; keys are options of the command
+        ``correlate``.
+    client, workers, wait, tasks, memory, resume, progress
+        As of `correlate`.
+
+    Returns
+    -------
+    list of Summary
+        That of each product.
+    """
+    many = {"client": client, "workers": workers, "wait": wait, "tasks": tasks, "memory": memory}
+    return [_correlate(each, resume=resume, progress=progress, **many) for each in _products(plan)]
 
 
 def _hop(text: str, residues: int) -> int:
@@ -1078,13 +1163,9 @@ def _hop(text: str, residues: int) -> int:
     return residues * under // over
 
 
-def _run(arguments: argparse.Namespace) -> Summary:
-    """Do what the arguments ask for."""
+def _correlate(arguments: argparse.Namespace, **many: Any) -> Summary:
+    """Correlate as the arguments say."""
     given = vars(arguments)
-    if arguments.no_clobber:
-        for path in (arguments.output, arguments.counts):
-            if path is not None and os.path.exists(path):
-                raise ValueError(f"{path}: exists: expected a new name, because of --no-clobber")
     options = {name: given[name] for name in ("encoding", "rate", "bits", "near") if given[name] is not None}
     options.update(keep_going=arguments.keep_going, long_gaps=arguments.long_gaps)
     layout = arguments.layout if arguments.channelise is None else arguments.raw_layout
@@ -1108,6 +1189,18 @@ def _run(arguments: argparse.Namespace) -> Summary:
     level = arguments.level
     if level == 0.0:
         level = _LEVELS.get(engine.get("output", "ci8"), 1.0)
+    mine = ("integrate", "keep_partial", "array", "gzip", "counts", "gates", "shifts", "channelise", "device", "kernel")
+    chosen = {name: given[name] for name in mine}
+    return correlate(arguments.inputs, arguments.output, level=level, engine=engine, **chosen, **options, **many)
+
+
+def _run(arguments: argparse.Namespace) -> list[tuple[str, Summary]]:
+    """Do what the arguments ask for; return each output and what was done."""
+    products = _products(arguments.plan) if arguments.command == "observe" else [arguments]
+    outputs = [path for each in products for path in (each.output, each.counts) if path is not None]
+    for path in outputs if arguments.no_clobber else ():
+        if os.path.exists(path):
+            raise ValueError(f"{path}: exists: expected a new name, because of --no-clobber")
     progress = None
     if sys.stderr.isatty():
         with contextlib.suppress(ImportError):
@@ -1123,40 +1216,14 @@ def _run(arguments: argparse.Namespace) -> Summary:
             except (OSError, ValueError):
                 where = f"--scheduler {arguments.scheduler}"
                 raise ValueError(f"{where}: no scheduler answers: expected one there") from None
-        return correlate(
-            arguments.inputs,
-            arguments.output,
-            client=client,
-            level=level,
-            engine=engine,
-            memory=None if arguments.memory is None else int(arguments.memory),
-            resume=not arguments.restart,
-            progress=progress,
-            **{
-                name: given[name]
-                for name in (
-                    "wait",
-                    "workers",
-                    "integrate",
-                    "keep_partial",
-                    "array",
-                    "gzip",
-                    "counts",
-                    "gates",
-                    "shifts",
-                    "channelise",
-                    "device",
-                    "kernel",
-                    "tasks",
-                )
-            },
-            **options,
-        )
+        many: dict[str, Any] = {name: vars(arguments)[name] for name in ("workers", "wait", "tasks")}
+        many["memory"] = None if arguments.memory is None else int(arguments.memory)
+        many.update(client=client, resume=not arguments.restart, progress=progress)
+        return [(each.output, _correlate(each, **many)) for each in products]
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, 2 for bad input, 130 when interrupted."""
-    arguments = _arguments().parse_args(words)
     if not _LOG.handlers:
         _LOG.addHandler(_Saying())
     # Dask's loggers have levels of their own; what they say of lost connections comes back as a sentence.
@@ -1164,7 +1231,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if name.partition(".")[0] in ("distributed", "tornado", "asyncio"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     try:
-        done = _run(arguments)
+        done = _run(_arguments().parse_args(words))
     except KeyboardInterrupt:
         _say("note", "interrupted: the same command goes on with the dumps that are done")
         return 130
@@ -1174,16 +1241,17 @@ def main(words: Sequence[str] | None = None) -> int:
             said = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
         _say("error", said)
         return 2
-    if done.left_out:
-        _say("note", f"the last {done.left_out} times do not fill a dump and are left out")
-    went_on = f", {done.resumed} of them by an earlier run" if done.resumed else ""
-    plural = "" if done.tasks == 1 else "s"
-    try:
-        print(
-            f"correlated {done.times} times into {done.dumps} dump{'' if done.dumps == 1 else 's'}{went_on} in "
-            f"{done.tasks} task{plural} and {done.seconds:.2f} s: {arguments.output}",
-            flush=True,
+    lines = []
+    for output, made in done:
+        if made.left_out:
+            _say("note", f"the last {made.left_out} times do not fill a dump and are left out")
+        went_on = f", {made.resumed} of them by an earlier run" if made.resumed else ""
+        lines.append(
+            f"correlated {made.times} times into {made.dumps} dump{'' if made.dumps == 1 else 's'}{went_on} in "
+            f"{made.tasks} task{'' if made.tasks == 1 else 's'} and {made.seconds:.2f} s: {output}"
         )
+    try:
+        print("\n".join(lines), flush=True)
     except OSError as error:
         # The rest of it is not written when the program ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

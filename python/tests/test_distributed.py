@@ -398,6 +398,56 @@ def test_a_task_for_each_gpu(tmp_path: Path, rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "v.npy"), np.load(tmp_path / "w.npy"))
 
 
+def test_a_plan_of_an_observation(
+    clients: dict[int, distributed.Client], tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("raw.npy", rng.normal(0, 20, (3, 20_000)).round().astype(np.int8))
+    np.save("late.npy", np.array([0, 3, 1]))
+    source: dict[str, Any] = {"files": ["raw.npy"], "device": "cpu", "rate": "1MHz"}
+    source["channelise"] = {"channels": 16, "taps": 4, "level": True, "sky-frequency": "1.4GHz"}
+    products: list[dict[str, Any]] = [
+        {"output": "v.npy", "integrate": 100, "keep-partial": True, "counts": "c.npy"},
+        {"output": "s.npy", "integrate": 211, "keep-partial": False, "shifts": "late.npy"},
+    ]
+    corrust.observe({"input": source, "visibilities": products})
+    files = ("v.npy", "c.npy", "s.npy")
+    expected = {name: np.load(name) for name in files}
+    for name in files:
+        Path(name).unlink()
+    done = many.observe({"input": source, "visibilities": products}, client=clients[2], tasks=5)
+    assert [summary.dumps for summary in done] == [7, 2]
+    for name in files:
+        np.testing.assert_array_equal(np.load(name), expected[name])
+        Path(name).unlink()
+    plan = """
+[input]
+files = ["raw.npy"]
+rate = 1e6
+channelise = { channels = 16, taps = 4, level = true, start = 2026-03-01T12:00:00Z }
+[[visibilities]]
+output = "v.npy"
+integrate = 100
+keep-partial = true
+"""
+    Path("plan.toml").write_text(plan)
+    assert many.main(["observe", "plan.toml", "--workers", "1", "--tasks", "3"]) == 0
+    np.testing.assert_array_equal(np.load("v.npy"), expected["v.npy"])
+    visibilities = {"visibilities": products[:1]}
+    for wrong, sentence in [
+        ({"input": source, **visibilities, "beams": []}, "beams: expected input and visibilities alone"),
+        ({"input": {"files": []}, **visibilities}, "input: expected files"),
+        ({"input": {**source, "flag": {"method": "sk"}}, **visibilities}, "flag: expected none"),
+        ({"input": {**source, "channelise": {"taps": 4}}, **visibilities}, "channelise: expected channels"),
+        ({"input": source}, "expected a product"),
+        ({"input": source, "visibilities": [{"output": "w.npy", "seconds": 1}]}, "--seconds=1"),
+    ]:
+        with pytest.raises(ValueError, match=sentence):
+            many.observe(wrong)
+    Path("plan.toml").write_text("[input")
+    assert many.main(["observe", "plan.toml"]) == 2
+
+
 BAD: list[tuple[list[str], str]] = [
     (["nothing.npy"], "nothing.npy: cannot read: No such file"),
     (["x.npy", "--integrate", "101"], "integrate 101: the recording has only 100 times"),
