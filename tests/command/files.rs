@@ -444,12 +444,16 @@ fn what_a_killed_run_left_is_swept_and_no_more() {
     let mut killed = long_run(folder, "rec.npy");
     killed.kill().unwrap();
     killed.wait().unwrap();
-    assert_eq!(partials(folder, "rec.npy").len(), 1, "SIGKILL leaves it");
+    let left = partials(folder, "rec.npy");
+    assert_eq!(left.len(), 1, "SIGKILL leaves it");
     let alive = long_run(folder, "other.npy");
     // Another output: not its to sweep.
     done(folder, "simulate -o third.npy --times 3");
     assert_eq!(partials(folder, "rec.npy").len(), 1);
     let second = long_run(folder, "rec.npy");
+    while partials(folder, "rec.npy").iter().all(|name| left.contains(name)) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     assert_eq!(partials(folder, "rec.npy").len(), 1, "the first one's is swept");
     // Files of live processes stay.
     done(folder, "simulate -o rec.npy --times 3");
