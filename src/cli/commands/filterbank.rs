@@ -653,18 +653,18 @@ fn add_power(row: &[u8], some: Option<&[usize]>, encoding: SpectrumEncoding, sum
         };
         sum as f64
     }
-    let square = |value: i8| i32::from(value) * i32::from(value);
+    let power_of = |parts: [i8; 2]| -> i32 {
+        parts.iter().map(|&part| i32::from(part) * i32::from(part)).sum()
+    };
     match encoding {
         SpectrumEncoding::Voltage(Encoding::Ci8) => {
-            *sum += integers(row, some, |&[re, im]| square(re as i8) + square(im as i8));
+            *sum += integers(row, some, |&pair: &[u8; 2]| power_of(ci8(pair)));
         }
         SpectrumEncoding::Voltage(Encoding::Ci4) => {
-            let nibble = |byte: u8| square(byte as i8 >> 4);
-            *sum += integers(row, some, |&[byte]| nibble(byte) + nibble(byte << 4));
+            *sum += integers(row, some, |&[byte]| power_of(ci4(byte)));
         }
         SpectrumEncoding::Voltage(Encoding::Ci4Offset) => {
-            let nibble = |bits: u8| square(bits as i8 - 8);
-            *sum += integers(row, some, |&[byte]| nibble(byte >> 4) + nibble(byte & 15));
+            *sum += integers(row, some, |&[byte]| power_of(ci4_offset(byte)));
         }
         _ => {
             let size = encoding.bytes();
@@ -678,6 +678,21 @@ fn add_power(row: &[u8], some: Option<&[usize]>, encoding: SpectrumEncoding, sum
     }
 }
 
+/// Parts of a sample of `ci8`, `[re, im]`.
+fn ci8(pair: [u8; 2]) -> [i8; 2] {
+    pair.map(|part| part as i8)
+}
+
+/// Parts of a sample of `ci4`, `[re, im]`.
+fn ci4(byte: u8) -> [i8; 2] {
+    [byte, byte << 4].map(|bits| bits as i8 >> 4)
+}
+
+/// Parts of a sample of `ci4-offset`, `[re, im]`.
+fn ci4_offset(byte: u8) -> [i8; 2] {
+    [byte >> 4, byte & 15].map(|bits| bits as i8 - 8)
+}
+
 /// The power of the sample that bytes begin with.
 pub fn power(bytes: &[u8], encoding: SpectrumEncoding) -> f64 {
     let [re, im] = voltage(bytes, encoding);
@@ -687,16 +702,9 @@ pub fn power(bytes: &[u8], encoding: SpectrumEncoding) -> f64 {
 /// The sample that bytes begin with, `[re, im]`.
 pub fn voltage(bytes: &[u8], encoding: SpectrumEncoding) -> [f64; 2] {
     match encoding {
-        SpectrumEncoding::Voltage(Encoding::Ci8) => {
-            [f64::from(bytes[0] as i8), f64::from(bytes[1] as i8)]
-        }
-        SpectrumEncoding::Voltage(Encoding::Ci4) => {
-            let nibble = |byte: u8| f64::from(byte as i8 >> 4);
-            [nibble(bytes[0]), nibble(bytes[0] << 4)]
-        }
-        SpectrumEncoding::Voltage(Encoding::Ci4Offset) => {
-            [f64::from(bytes[0] >> 4) - 8.0, f64::from(bytes[0] & 15) - 8.0]
-        }
+        SpectrumEncoding::Voltage(Encoding::Ci8) => ci8([bytes[0], bytes[1]]).map(f64::from),
+        SpectrumEncoding::Voltage(Encoding::Ci4) => ci4(bytes[0]).map(f64::from),
+        SpectrumEncoding::Voltage(Encoding::Ci4Offset) => ci4_offset(bytes[0]).map(f64::from),
         SpectrumEncoding::Voltage(Encoding::Cf16) => {
             let half = |at: usize| f64::from(half::f16::from_le_bytes([bytes[at], bytes[at + 1]]));
             [half(0), half(2)]
