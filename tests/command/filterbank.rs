@@ -240,6 +240,45 @@ fn all_encodings_and_layouts_have_the_same_power() {
     assert_eq!(samples(&folder.join("x.fil"), expected.len()), expected);
 }
 
+/// Some channels are those of a file of all, with their frequencies, from the command and from a plan.
+#[test]
+fn some_channels_are_those_of_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("array.json"), ARRAY).unwrap();
+    for layout in ["tcn", "cnt"] {
+        let simulate = "simulate -o rec.npy --inputs 3 --channels 9 --times 103 --layout";
+        done(folder, &format!("{simulate} {layout}"));
+        let powers = |options: &str| {
+            let options = format!("--layout {layout} --input 0,2 --integrate 7 {options}");
+            done(folder, &format!("filterbank rec.npy --array array.json {options}"))
+        };
+        powers("-o all.npy");
+        assert!(powers("-o some.npy --channels 2..6").contains("2 inputs x 4 channels"));
+        powers("-o some.fil --channels 2..6");
+        let read =
+            |name| -> ndarray::Array2<i64> { ndarray_npy::read_npy(folder.join(name)).unwrap() };
+        let (all, some) = (read("all.npy"), read("some.npy"));
+        assert_eq!(some, all.slice(ndarray::s![.., 2..6]));
+        let plan = format!(
+            "[input]\nfiles = [\"rec.npy\"]\narray = \"array.json\"\nlayout = \"{layout}\"\ndevice = \"cpu\"\n\
+             [[power]]\noutput = \"plan.fil\"\ninput = [0, 2]\nintegrate = 7\nchannels = \"2..6\"\n"
+        );
+        fs::write(folder.join("plan.toml"), plan).unwrap();
+        done(folder, "observe plan.toml");
+        let [ours, theirs] =
+            ["plan.fil", "some.fil"].map(|name| fs::read(folder.join(name)).unwrap());
+        assert!(ours == theirs, "{layout}");
+        let at = ours.windows(4).position(|name| name == b"fch1").unwrap();
+        let first = f64::from_le_bytes(*ours[at + 4..].first_chunk().unwrap());
+        assert_eq!(first, 1400.0 - 2.0 * 0.5);
+        let found = samples(&folder.join("some.fil"), some.len());
+        assert!(found.iter().zip(&some).all(|(&found, &sum)| f64::from(found) == sum as f64));
+    }
+    let said = refused(folder, "filterbank rec.npy -o x.npy --layout cnt --channels 5..10");
+    assert!(said.contains("--channels 5..10: expected some of 9"), "{said}");
+}
+
 #[test]
 fn what_makes_no_file_is_refused_in_one_sentence() {
     let folder = tempfile::tempdir().unwrap();

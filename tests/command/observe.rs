@@ -103,6 +103,10 @@ input = [0, 5]
 [[spectra]]
 output = "s.npy"
 integrate = 1000
+keep-partial = true
+[[spectra]]
+output = "whole.npy"
+integrate = 1000
 [[kurtosis]]
 output = "k.npy"
 times = 100
@@ -110,6 +114,8 @@ times = 100
                 ),
             );
             let said = done(folder, "observe plan.toml");
+            let left = "spectra whole.npy: the last 3 of 5003 times do not fill a dump of 1000";
+            assert!(said.contains(left), "{said}");
             assert!(said.contains("observed 6 inputs x 10 channels x 5003 times"), "{said}");
 
             let given = format!("--device {device} {options} --encoding {encoding}");
@@ -145,14 +151,16 @@ times = 100
             let all = body(&folder.join("all.npy"));
             let channel = 21 * 16;
             assert!(body(&folder.join("part.npy")) == all[3 * channel..5 * channel]);
-            // Of the first 5000 times the sums of |x|^2 are the autocorrelations.
-            done(folder, &format!("correlate scan.npy -o autos.npy --integrate 1000 {given}"));
+            // The sums of |x|^2 are the autocorrelations.
+            let integrate = "--integrate 1000 --keep-partial";
+            done(folder, &format!("correlate scan.npy -o autos.npy {integrate} {given}"));
             let numbers = |path: &str| -> Vec<i64> {
                 let bytes = body(&folder.join(path));
                 bytes.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect()
             };
             let (spectra, autos) = (numbers("s.npy"), numbers("autos.npy"));
-            assert_eq!(spectra.len(), 5 * 10 * 6);
+            assert_eq!(spectra.len(), 6 * 10 * 6);
+            assert_eq!(numbers("whole.npy"), spectra[..5 * 10 * 6]);
             for (at, power) in spectra.iter().enumerate() {
                 let (cell, input) = (at / 6, at % 6);
                 assert_eq!(*power, autos[(cell * 21 + input * (input + 1) / 2 + input) * 2]);
@@ -529,6 +537,12 @@ times = 50
         let header = |name| header_number(&folder.join("p.fil"), name);
         assert_eq!((header("fch1"), header("foff")), (149.625, 0.25));
         assert!((header("tsamp") - 4e-5).abs() < 1e-18);
+        // One command from raw voltages to beams of subchannels.
+        let beams = "beamform scan.vdif --weights weights.npy --shifts shifts.npy -o b3.npy";
+        let fx = "--channelise 16 --taps 4 --level --upchannelise 4 --unit-noise";
+        let flags = if flag { "--flags flags3.npy" } else { "" };
+        done(folder, &format!("{beams} {fx} {judged} {flags} {device}"));
+        same(folder, &[("b.npy", "b3.npy"), ("flags.npy", "flags3.npy")][..1 + usize::from(flag)]);
         // The start of the first spectrum of raw voltages, less half the length of the filter bank of subchannels.
         let start = "2026-03-01T12:00:00Z".parse::<corrust::format::Timestamp>().unwrap();
         let expected = start.as_nanosecond() as f64 / 86400e9 + 40587.0;
@@ -686,6 +700,12 @@ fn bits_and_coefficients_are_those_of_correlate() {
             let text = refused(folder, "observe plan.toml");
             assert!(text.contains("expected") && !folder.join("x.npy").exists(), "{text}");
         }
+        plan(folder, &format!("{input}[[visibilities]]\nintegrate = 500\noutput = \"x.npy\"\n"));
+        for dry in ["", "--dry-run"] {
+            let text = refused(folder, &format!("observe plan.toml {dry}"));
+            assert!(text.contains("plan.toml: line 5: an integration of 500 times of b"), "{text}");
+            assert!(!folder.join("x.npy").exists());
+        }
     }
 }
 
@@ -747,7 +767,12 @@ kernel = "{kernel}"
         let grid = format!("beamform z.npy --grid dishes.json --grid-kernel {kernel} {device}");
         done(folder, &format!("{grid} -o i2.npy --integrate 7"));
         done(folder, &format!("{grid} -o h2.npy --integrate 3 --half"));
-        same(folder, &[("v.npy", "v2.npy"), ("i.npy", "i2.npy"), ("h.npy", "h2.npy")]);
+        let one = format!("beamform scan.vdif --grid dishes.json --grid-kernel {kernel} {device}");
+        let fx = "--channelise 8 --taps 4 --level --upchannelise 4 --unit-noise";
+        done(folder, &format!("{one} {fx} -o i3.npy --integrate 7"));
+        let pairs =
+            [("v.npy", "v2.npy"), ("i.npy", "i2.npy"), ("i.npy", "i3.npy"), ("h.npy", "h2.npy")];
+        same(folder, &pairs);
     }
 }
 
@@ -825,6 +850,7 @@ fn plans_that_cannot_be_made_get_a_sentence() {
             "line 6: integrate 6000: the recording has only 5003 times",
         ),
         (&format!("{input}{v}van-vleck = true\n"), "line 6: van-vleck of ci8 samples"),
+        (&format!("{input}rate = 3\n{v}"), "line 4: rate: of raw voltages, expected channelise"),
         (&format!("{input}{v}integrate = {{ a = 1 }}\n"), "line 6: integrate: expected a text"),
         (&format!("{input}{v}seconds = 1\nintegrate = 1\n"), "cannot be used with"),
         (&format!("{input}{v}seconds = 1\n"), "does not say how many samples a second"),

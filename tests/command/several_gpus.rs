@@ -37,6 +37,34 @@ fn the_command_line_takes_lists() {
     }
 }
 
+/// Channels of raw voltages, and subchannels of them, that several GPUs share out.
+#[test]
+fn several_gpus_share_channels_of_raw_voltages() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    command::done(folder, "simulate --raw -o raw.npy --inputs 2 --times 3000 --rate 8MHz");
+    command::done(folder, "simulate -o other.npy --inputs 2 --channels 16 --times 8 --sources 1");
+    command::done(folder, "weights other.json -o w.npy --shifts s.npy --pointing 0,0,1 --shift 9");
+    let mut expected: Option<[Vec<u8>; 3]> = None;
+    for device in ["sim", "sim,sim", "sim,sim,sim"] {
+        let fx = format!("--channelise 8 --level --upchannelise 2 --device {device}");
+        command::done(folder, &format!("correlate raw.npy -o v.npy --integrate 50 {fx} --flag sk"));
+        let beams = "beamform raw.npy --weights w.npy --shifts s.npy -o b.npy";
+        command::done(folder, &format!("{beams} {fx}"));
+        let plan = format!(
+            "[input]\nfiles = [\"raw.npy\"]\ndevice = \"{device}\"\n\
+             channelise = {{ channels = 8, level = true }}\n\
+             [[visibilities]]\noutput = \"o.npy\"\nintegrate = 100\n\
+             [[spectra]]\noutput = \"p.npy\"\n"
+        );
+        fs::write(folder.join("plan.toml"), plan).unwrap();
+        command::done(folder, "observe plan.toml");
+        let found = ["v.npy", "b.npy", "o.npy"].map(|file| fs::read(folder.join(file)).unwrap());
+        let expected = expected.get_or_insert_with(|| found.clone());
+        assert!(*expected == found, "{device}");
+    }
+}
+
 /// Writes a NumPy file.
 fn npy(path: &Path, dtype: &str, shape: &str, bytes: &[u8]) {
     let header = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}\n");

@@ -4,7 +4,7 @@ use std::fs;
 
 use command::{done, refused};
 use corrust::{Device, Upchanneliser, channelise::SpectrumEncoding};
-use ndarray::{Array1, Array2, Array3, Array4, s};
+use ndarray::{Array1, Array2, Array3, Array4, Array5, Axis, s};
 use num_complex::Complex;
 
 use crate::support::command;
@@ -140,6 +140,60 @@ fn every_way_to_channels_leads_to_subchannels() {
         let said = refused(folder, &format!("{command} raw.npy {options}"));
         assert!(said.contains("--upchannelise: of channels that overlap"), "{said}");
     }
+}
+
+/// Beams of the subchannels of dishes of one and of two polarisations.
+#[test]
+fn beams_of_subchannels_are_those_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let dishes = 2;
+    // Inputs are the dishes of one polarisation, then of the other.
+    let samples = ndarray::concatenate(
+        Axis(2),
+        &[noise(403).view(), noise(403).slice(s![..;-1, .., .., ..])],
+    )
+    .unwrap();
+    for (polarisations, device) in [(1, "cpu"), (2, "cpu"), (2, "sim")] {
+        let device = format!("--device {device}");
+        let by_dish = |name: &str, samples: &Array4<i8>| {
+            let (times, channels, _, parts) = samples.dim();
+            let axes = (times, channels, polarisations, dishes, parts);
+            let samples = samples.to_shape(axes).unwrap();
+            ndarray_npy::write_npy(folder.join(name), &samples.to_owned()).unwrap();
+        };
+        let inputs = samples.slice(s![.., .., ..polarisations * dishes, ..]);
+        let inputs = inputs.as_standard_layout().into_owned();
+        ndarray_npy::write_npy(folder.join("x.npy"), &inputs).unwrap();
+        by_dish("e.npy", &inputs);
+        done(folder, &format!("upchannelise x.npy -o y.npy --factor 4 --unit-noise {device}"));
+        by_dish("f.npy", &ndarray_npy::read_npy(folder.join("y.npy")).unwrap());
+        let axes = (12, polarisations, 3, dishes, 2);
+        let weights = Array5::from_shape_fn(axes, |(f, p, b, d, part)| {
+            ((7 * f + 5 * p + 3 * b + 11 * d + 2 * part) % 19) as i8 - 9
+        });
+        ndarray_npy::write_npy(folder.join("w.npy"), &weights).unwrap();
+        let shifts = Array3::from_elem((12, polarisations, 3), 6_u8);
+        ndarray_npy::write_npy(folder.join("s.npy"), &shifts).unwrap();
+        let beams = format!("beamform --weights w.npy --shifts s.npy {device}");
+        let others = |of: usize| format!("--incoherent i{of}.npy --clipped n{of}.npy");
+        done(folder, &format!("{beams} f.npy -o b0.npy {}", others(0)));
+        let up = "--upchannelise 4 --unit-noise";
+        done(folder, &format!("{beams} e.npy -o b1.npy {up} {}", others(1)));
+        for name in ["b", "i", "n"] {
+            let [file, step] =
+                [0, 1].map(|of| fs::read(folder.join(format!("{name}{of}.npy"))).unwrap());
+            assert!(file == step, "{name} {polarisations} {device}");
+        }
+        let found: Array4<u8> = ndarray_npy::read_npy(folder.join("b1.npy")).unwrap();
+        assert_eq!(found.dim(), (3, 12, polarisations, 100));
+        assert!(found.iter().any(|&value| value != 0));
+    }
+    let said = refused(
+        folder,
+        "beamform e.npy --upchannelise 8 --weights w.npy --shifts s.npy -o b.npy --device cpu",
+    );
+    assert!(said.contains("w.npy") && said.contains("24"), "{said}");
 }
 
 #[test]

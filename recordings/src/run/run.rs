@@ -42,6 +42,7 @@ pub trait Product<S: Recorded = Shape> {
 struct Running<'a, S: Recorded> {
     name: String,
     product: Box<dyn Product<S> + 'a>,
+    wants: Wants,
     /// Time that the host worked on it.
     took: Duration,
 }
@@ -50,10 +51,6 @@ struct Running<'a, S: Recorded> {
 struct Each<Take>(Take);
 
 impl<S: Recorded, Take: FnMut(&Piece<S::View<'_>>) -> Result<()>> Product<S> for Each<Take> {
-    fn begin(&mut self, _: &Head<S>) -> Result<Wants> {
-        Ok(Wants { host: true, ..Wants::default() })
-    }
-
     fn process(&mut self, piece: &Piece<S::View<'_>>) -> Result<()> {
         if piece.host.is_none() && piece.samples.is_some() {
             return Err(Error::invalid(
@@ -90,11 +87,11 @@ impl<S: Recorded, Take: FnMut(&Piece<S::View<'_>>) -> Result<()>> Product<S> for
 ///     run.add("slow", Visibilities::new(plan()?, 0..channels, Some(1024), |_| {
 ///         slow += 1;
 ///         Ok(())
-///     }));
+///     }))?;
 ///     run.add("fast", Visibilities::new(plan()?, 0..channels, Some(64), |_| {
 ///         fast += 1;
 ///         Ok(())
-///     }));
+///     }))?;
 ///     let done = run.go(|_, _| {})?;
 ///     assert!(done.faults.is_empty());
 ///     Ok([slow, fast])
@@ -131,10 +128,23 @@ impl<'a, S: Recorded> Run<'a, S> {
         Self { progress: Some(Box::new(tell)), ..self }
     }
 
-    /// Adds a product.
-    pub fn add(&mut self, name: impl Into<String>, product: impl Product<S> + 'a) {
-        let (name, product) = (name.into(), Box::new(product));
-        self.running.push(Running { name, product, took: Duration::ZERO });
+    /// Adds a product, which [begins](Product::begin).
+    ///
+    /// # Errors
+    /// As for [`Product::begin`].
+    pub fn add(
+        &mut self,
+        name: impl Into<String>,
+        mut product: impl Product<S> + 'a,
+    ) -> Result<()> {
+        let wants = product.begin(self.source.head())?;
+        self.push(name.into(), product, wants);
+        Ok(())
+    }
+
+    fn push(&mut self, name: String, product: impl Product<S> + 'a, wants: Wants) {
+        let product = Box::new(product);
+        self.running.push(Running { name, product, wants, took: Duration::ZERO });
     }
 
     /// Adds a product that is made of the pieces in host memory.
@@ -143,7 +153,7 @@ impl<'a, S: Recorded> Run<'a, S> {
         name: impl Into<String>,
         take: impl FnMut(&Piece<S::View<'_>>) -> Result<()> + 'a,
     ) {
-        self.add(name, Each(take));
+        self.push(name.into(), Each(take), Wants { host: true, ..Wants::default() });
     }
 
     /// Makes all products, and returns the error of the first that failed.
@@ -158,11 +168,10 @@ impl<'a, S: Recorded> Run<'a, S> {
     /// Makes all products. One that fails ends alone: `tell` gets its error at once, which is also returned at the end.
     ///
     /// # Errors
-    /// As for [`Source::advance`] and [`Product::begin`]; [`Error::Invalid`] without a product.
+    /// As for [`Source::advance`]; [`Error::Invalid`] without a product.
     pub fn go(self, mut tell: impl FnMut(&str, &Error)) -> Result<Done> {
         let Self { mut source, mut running, mut progress } = self;
-        let wants = running.iter_mut().map(|each| each.product.begin(source.head()));
-        let wants = wants.collect::<Result<Vec<_>>>()?.into_iter().reduce(Wants::and);
+        let wants = running.iter().map(|each| each.wants).reduce(Wants::and);
         source.begin(&wants.ok_or_else(|| {
             Error::invalid("an observation without products: expected at least one")
         })?);

@@ -20,7 +20,7 @@ use corrust::{
         npy::{Dtype, Reader, Voltages, Writer},
         vdif,
     },
-    run::{self, BeamsOf, GridBeamsOf, Run},
+    run::{self, BeamsOf, GridBeamsOf, Product, Run},
     samples::RawEncoding,
 };
 use ndarray::Array3;
@@ -28,6 +28,7 @@ use ndarray::Array3;
 use crate::cli::commands::channelise::element;
 use crate::cli::commands::filterbank::{Of, Powers, Scaling, dated, power, voltage, warn_of};
 use crate::cli::commands::grid::{Dishes, Output};
+use crate::cli::commands::upchannelise::Subchannels;
 use crate::cli::input::{Input, RawInput, complete, product_input::Ticks};
 use crate::cli::options::engine::{LEVELS, warn_of_clipped};
 use crate::cli::options::files::Tolerance;
@@ -65,6 +66,8 @@ const MUCH_CLIPPED: f64 = 0.02;
 ///
 /// With --channelise the recording is of raw voltages, NumPy, VDIF, DADA, Mark 5B or GUPPI RAW: spectra go from the F-engine
 /// to the beamformer on the device. Input p D + d is dish d of polarisation p, of as many polarisations as the weights have.
+/// With --upchannelise U beams are of subchannels: weights are [F U][P][B][D] of channel f U + subchannel, and there is a time
+/// for every U.
 #[derive(Debug, clap::Args)]
 #[command(
     after_long_help = EXAMPLES,
@@ -93,6 +96,8 @@ pub struct Args {
     kernel: Kernel,
     #[command(flatten)]
     tolerance: Tolerance,
+    #[command(flatten)]
+    subchannels: Subchannels,
     #[command(flatten)]
     raw: RawInput,
 }
@@ -178,6 +183,7 @@ Examples:
   corrust beamform voltages.npy --grid dishes.json -o powers.npy --integrate 40
   corrust beamform voltages.npy --grid dishes.json -o beam.fil --beam 5,21 --array array.json --integrate 40
   corrust beamform scan.vdif --channelise 1024 --level --weights weights.npy --shifts shifts.npy -o beams.npy
+  corrust beamform voltages.npy --upchannelise 16 --unit-noise --weights weights.npy --shifts shifts.npy -o beams.npy
 
 In Python:
   j = numpy.load('beams.npy').view('int8')
@@ -197,8 +203,9 @@ impl Args {
         let files = files.writes(&beams.incoherent).writes(&beams.clipped);
         files.check(self.existing)?;
 
+        let gpus = self.device.open()?;
         let of_inputs = |channels, inputs| streams(&weights, channels, inputs);
-        let (input, array, axes) = self.open(array, of_inputs)?;
+        let (input, array, axes) = self.open(array, &gpus, of_inputs)?;
         let (recorded, times) = (input.head.shape, input.recorded());
         if times == u64::MAX && (!beams.is_endless() || beams.incoherent.is_some()) {
             return Err(Error::file(
@@ -207,7 +214,6 @@ impl Args {
                  any length",
             ));
         }
-        let gpus = self.device.open()?;
         let place =
             BeamDevices { device: self.device.clone(), gpus: gpus.clone(), kernel: self.kernel };
         let (plan, shape) = beams.plan(weights, &paths[0], (recorded.encoding, axes), place)?;
@@ -216,23 +222,11 @@ impl Args {
         let mut outputs = Outputs::create(beams, &shape, length, array.as_ref(), &names)?;
 
         let start = Instant::now();
-        let bar = Progress::new("beamforming", &recorded, times);
-        let (flagging, is_raw) = (self.flagging_of(&input, axes), input.is_raw());
-        let (source, judged) =
-            input.source(&flagging, &self.device, &gpus, Some(block_times(&shape)))?;
-        let mut run = Run::over(source).progress(|done| bar.set(done));
         let beams_of = BeamsOf::new(plan, |start, formed, times| match formed {
             Some(formed) => outputs.write(start as usize, formed),
             None => outputs.skip(times),
         });
-        run.add("beams", beams_of);
-        let done = run.all()?;
-        drop(bar);
-        judged.map_or(Ok(()), Judged::report)?;
-        if is_raw {
-            warn_of_clipped(&done.clipped, shape.channels, done.times, LEVELS);
-        }
-        let times = done.times;
+        let times = self.form(input, &gpus, block_times(&shape), beams_of)?;
         let clipped = outputs.finish(times)?;
 
         let seconds = start.elapsed().as_secs_f64();
@@ -299,8 +293,9 @@ impl Args {
         files.check(self.existing)?;
 
         let dishes = Dishes::read(dishes)?;
+        let gpu = self.only_gpu()?;
         let of_inputs = |channels, inputs| dishes.streams(channels, inputs);
-        let (input, array, axes) = self.open(array, of_inputs)?;
+        let (input, array, axes) = self.open(array, gpu.as_slice(), of_inputs)?;
         let (recorded, times) = (input.head.shape, input.recorded());
         if times == u64::MAX && array.is_none() {
             return Err(Error::file(
@@ -312,7 +307,6 @@ impl Args {
         let plan = dishes.builder(&paths[0], axes)?;
         let plan = plan.encoding(recorded.encoding).half(beams.half).kernel(beams.grid_kernel);
         let plan = plan.integrate(usize::try_from(step).unwrap_or(usize::MAX));
-        let gpu = self.only_gpu()?;
         let plan = match &gpu {
             Some(gpu) => plan.gpu(gpu.clone()),
             None => plan.device(Device::Cpu),
@@ -323,19 +317,9 @@ impl Args {
         let mut output = Output::create(&beams.output, &shape, times, array.as_ref(), options)?;
 
         let start = Instant::now();
-        let bar = Progress::new("beamforming", &recorded, times);
         let most = run::block_times(shape.bytes_per_time());
-        let (flagging, is_raw) = (self.flagging_of(&input, axes), input.is_raw());
-        let (source, judged) = input.source(&flagging, &self.device, gpu.as_slice(), Some(most))?;
-        let mut run = Run::over(source).progress(|done| bar.set(done));
-        run.add("beams", GridBeamsOf::new(plan, |beams| output.write(beams, &shape)));
-        let done = run.all()?;
-        drop(bar);
-        judged.map_or(Ok(()), Judged::report)?;
-        if is_raw {
-            warn_of_clipped(&done.clipped, shape.channels, done.times, LEVELS);
-        }
-        let times = done.times;
+        let beams_of = GridBeamsOf::new(plan, |beams| output.write(beams, &shape));
+        let times = self.form(input, gpu.as_slice(), most, beams_of)?;
         output.finish(times, shape.block_times)?;
         let seconds = start.elapsed().as_secs_f64();
         let took = numbers::seconds(seconds);
@@ -355,42 +339,73 @@ impl Args {
         Ok(())
     }
 
+    /// Forms beams of the voltages, about `at_once` times together, reports flagged and clipped ones, and returns the number of
+    /// times.
+    fn form(
+        &self,
+        input: Input,
+        gpus: &[Arc<dyn Gpu>],
+        at_once: usize,
+        beams: impl Product,
+    ) -> Result<u64> {
+        let (shape, is_raw) = (input.head.shape, input.is_raw());
+        let bar = Progress::new("beamforming", &shape, input.recorded());
+        let (source, judged) = input.source(&self.flagging, &self.device, gpus, Some(at_once))?;
+        let mut run = Run::over(source).progress(|done| bar.set(done));
+        run.add("beams", beams)?;
+        let done = run.all()?;
+        drop(bar);
+        judged.map_or(Ok(()), Judged::report)?;
+        if is_raw {
+            warn_of_clipped(&done.clipped, shape.channels, done.times, LEVELS);
+        }
+        Ok(done.times)
+    }
+
     /// The files that every beamformer reads and writes.
     fn files(&self) -> RunFiles<'_> {
         let files = RunFiles::default().reads(&self.voltages).reads(self.raw.engine.files());
         files.reads(&self.beams.array).writes(self.flagging.files())
     }
 
-    /// Flags of voltages of axes `[F, P, D]`.
-    fn flagging_of(&self, input: &Input, [channels, ..]: [usize; 3]) -> Flagging {
-        self.flagging.of_streams(input.head.shape.channels / channels.max(1))
-    }
-
-    /// Opens the voltages, and returns them with the array, completed, and the lengths of their axes `[F, P, D]`: `of_inputs`
-    /// of the channels and inputs of raw voltages.
+    /// Opens the voltages, and returns them, subchannels of them if there are to be some, with the array, completed, and the
+    /// lengths of their axes `[F, P, D]`: `of_inputs` of the channels and inputs of raw voltages.
     fn open(
         &self,
         mut array: Option<Array>,
+        gpus: &[Arc<dyn Gpu>],
         of_inputs: impl FnOnce(usize, usize) -> [usize; 3],
     ) -> Result<(Input, Option<Array>, [usize; 3])> {
         let files = (&self.voltages[..], self.tolerance.with(Options::default()));
         let dated = (array.is_some(), "--delays, or an output with times");
-        if let Some(input) = self.raw.open(files, (array.as_ref(), 1), dated)? {
+        let of_array = (array.as_ref(), self.subchannels.factor());
+        let (input, streams) = match self.raw.open(files, of_array, dated)? {
+            Some(input) => (input, None),
+            None => {
+                if let Some(second) = self.voltages.get(1) {
+                    let reason = "a second file: expected one, or --channelise";
+                    return Err(Error::file(second, reason));
+                }
+                let (voltages, shape, streams) = self.open_array()?;
+                let voltages = Voltages::of_array(voltages, shape)?;
+                (Input::channels(Box::new(voltages)), Some(streams))
+            }
+        };
+        let input = self.subchannels.of(input, &self.raw.engine, gpus)?;
+        if input.is_raw() {
             array.iter_mut().try_for_each(|array| complete(array, &input.head))?;
-            let correlate::Shape { channels, inputs, .. } = input.head.shape;
-            return Ok((input, array, of_inputs(channels, inputs)));
         }
-        if let Some(second) = self.voltages.get(1) {
-            return Err(Error::file(second, "a second file: expected one, or --channelise"));
-        }
-        let (voltages, shape, axes) = self.open_array()?;
-        let input = Input::channels(Box::new(Voltages::of_array(voltages, shape)?));
+        let correlate::Shape { channels, inputs, .. } = input.head.shape;
+        let axes = match streams {
+            Some([polarisations, dishes]) => [channels, polarisations, dishes],
+            None => of_inputs(channels, inputs),
+        };
         Ok((input, array, axes))
     }
 
-    /// Opens the NumPy file of voltages, and returns its shape as a recording, with a channel for each channel and
-    /// polarisation, and the lengths of its axes `[F, P, D]`.
-    fn open_array(&self) -> Result<(Reader, correlate::Shape, [usize; 3])> {
+    /// Opens the NumPy file of voltages, and returns its shape as a recording, of which input `p D + d` is dish d of
+    /// polarisation p, and the lengths of its axes `[P, D]`.
+    fn open_array(&self) -> Result<(Reader, correlate::Shape, [usize; 2])> {
         let path = &self.voltages[0];
         let voltages = Reader::open(path)?;
         let encoding = encoding_of(&voltages, Encoding::Ci4);
@@ -409,18 +424,13 @@ impl Args {
             let reason = format!("last axis of {found}: expected 2, real and imaginary parts");
             return Err(Error::file(path, reason));
         }
-        let streams = match axes[1..axes.len() + 1 - parts] {
-            [channels, dishes] => [channels, 1, dishes],
-            [channels, polarisations, dishes] => [channels, polarisations, dishes],
+        let (channels, streams) = match axes[1..axes.len() + 1 - parts] {
+            [channels, dishes] => (channels, [1, dishes]),
+            [channels, polarisations, dishes] => (channels, [polarisations, dishes]),
             _ => unreachable!("as many axes as were expected"),
         };
-        let [channels, polarisations, dishes] = streams;
-        let shape = correlate::Shape {
-            inputs: dishes,
-            channels: channels * polarisations,
-            encoding,
-            layout: Layout::Tcn,
-        };
+        let inputs = streams.iter().product();
+        let shape = correlate::Shape { inputs, channels, encoding, layout: Layout::Tcn };
         Ok((voltages, shape, streams))
     }
 }

@@ -28,6 +28,7 @@ use crate::cli::options::files::Files;
 use crate::cli::options::flagging::Flagging;
 use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, ending, input, output};
+use crate::cli::options::selection::{ChannelRange, of_channels};
 use crate::cli::terminal::missing::{LOST, fractions};
 use crate::cli::terminal::numbers::count;
 use crate::cli::terminal::progress::Progress;
@@ -82,9 +83,19 @@ pub struct PowerOptions {
     pub array: Option<PathBuf>,
     /// Inputs whose powers are added, as in 0,3 [default: all]
     #[arg(long = "input", value_name = "I", value_delimiter = ',')]
-    pub chosen: Vec<usize>,
+    chosen: Vec<usize>,
+    /// Channels to write, A to B - 1, as 100..228 [default: all]; an array file describes all of them
+    #[arg(long, value_name = "A..B", hide_short_help = true)]
+    channels: Option<ChannelRange>,
     #[command(flatten)]
     pub scaling: Scaling,
+}
+
+impl PowerOptions {
+    /// Channels to write.
+    pub fn channels(&self, shape: &Shape) -> Result<Range<usize>> {
+        ChannelRange::of(self.channels.as_ref(), shape.channels)
+    }
 }
 
 impl Scaling {
@@ -128,9 +139,9 @@ impl Args {
     /// Writes the file.
     pub fn run(self) -> Result<()> {
         let Self { files, powers, existing, device, flagging, subchannels, raw } = self;
-        let PowerOptions { output, array, chosen, scaling } = powers;
-        let run_files = RunFiles::default().reads(&files.inputs).reads(&array);
-        let run_files = run_files.reads(raw.engine.files()).writes([&output]);
+        let (options, PowerOptions { output, array, .. }) = (&powers, &powers);
+        let run_files = RunFiles::default().reads(&files.inputs).reads(array);
+        let run_files = run_files.reads(raw.engine.files()).writes([output]);
         run_files.writes(flagging.files()).check(existing)?;
         let computes = raw.channelise.is_some() || subchannels.are_given();
         let gpus = if computes || flagging.flag.is_some() {
@@ -143,7 +154,7 @@ impl Args {
             Vec::new()
         };
         let file = array.as_ref().map(Array::read).transpose()?;
-        let is_dated = ending(&output) != NPY;
+        let is_dated = ending(output) != NPY;
         let of = (&files.inputs[..], files.options());
         let array = (file.as_ref(), subchannels.factor());
         let input = match raw.open(of, array, (is_dated, "--delays, or a filterbank file"))? {
@@ -164,7 +175,7 @@ impl Args {
         if array.phase_center.is_none() {
             array.phase_center.clone_from(&input.head.source);
         }
-        let mut powers = InputPowers::create(&output, &array, (&shape, times), chosen, &scaling)?;
+        let mut powers = InputPowers::create(options, &array, (&shape, times))?;
 
         let bar = Progress::new("adding powers", &shape, times);
         let at_once = Some(block_times(shape.bytes_per_time()));
@@ -186,12 +197,12 @@ impl Args {
         if is_raw {
             warn_of_clipped(&done.clipped, shape.channels, done.times, LEVELS);
         }
-        let chosen = powers.inputs();
+        let (inputs, channels) = (powers.chosen.len(), powers.channels.len());
         let written = powers.finish(done.times)?;
         tell(format_args!(
             "added the powers of {} x {} into {}: {}",
-            count(chosen, "input"),
-            count(shape.channels, "channel"),
+            count(inputs, "input"),
+            count(channels, "channel"),
             count(written, "sample"),
             output.display()
         ));
@@ -223,6 +234,7 @@ fn says_all(of_recording: &Array, path: &Path, is_raw: bool) -> Result<()> {
 pub struct InputPowers {
     powers: Powers,
     chosen: Vec<usize>,
+    channels: Range<usize>,
     /// Stokes parameters and their pairs of inputs.
     pairs: Option<(Stokes, Pairs)>,
     shape: Shape,
@@ -231,21 +243,22 @@ pub struct InputPowers {
 }
 
 impl InputPowers {
-    /// Starts a file of a recording's shape and times; `chosen` inputs' powers are added, all inputs' where it is empty.
+    /// Starts a file of a recording of a shape and times, which the array describes.
     pub fn create(
-        path: &Path,
+        options: &PowerOptions,
         array: &Array,
         (shape, times): (&Shape, u64),
-        chosen: Vec<usize>,
-        scaling: &Scaling,
     ) -> Result<Self> {
+        let PowerOptions { output, chosen, scaling, .. } = options;
+        let channels = options.channels(shape)?;
+        let array = of_channels(array, shape.channels, &channels)?;
         if shape.encoding.is_bits() {
             return Err(Error::invalid(format!(
                 "powers of {}: expected samples of ci8, ci4, ci4-offset or cf16",
                 shape.encoding
             )));
         }
-        let chosen = if chosen.is_empty() { (0..shape.inputs).collect() } else { chosen };
+        let chosen = if chosen.is_empty() { (0..shape.inputs).collect() } else { chosen.clone() };
         if let Some(input) = chosen.iter().find(|&&input| input >= shape.inputs) {
             return Err(Error::invalid(format!(
                 "--input {input}: expected one below {}",
@@ -260,26 +273,23 @@ impl InputPowers {
         let pairs = scaling.stokes.map(|stokes| Ok((stokes, array.pairs(shape.inputs, &chosen)?)));
         let pairs = pairs.transpose()?;
         let of = Of {
-            channels: shape.channels,
+            channels: channels.len(),
             times,
             summed: chosen.len() as u64,
             encoding: shape.encoding.into(),
             beam: None,
         };
-        let powers = Powers::create(path, array, &of, scaling)?;
-        Ok(Self { powers, chosen, pairs, shape: *shape, missing: 0 })
-    }
-
-    /// Number of inputs whose powers are added.
-    pub fn inputs(&self) -> usize {
-        self.chosen.len()
+        let powers = Powers::create(output, &array, &of, scaling)?;
+        let shape = Shape { channels: channels.len(), ..*shape };
+        Ok(Self { powers, chosen, channels, pairs, shape, missing: 0 })
     }
 
     /// Adds the powers of the next times, which are in host memory; missing ones are zero.
     pub fn add(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {
         self.missing += piece.missing();
         let Some(samples) = &piece.samples else { return self.powers.advance(piece.times) };
-        let Self { powers, chosen, pairs, shape, .. } = self;
+        let Self { powers, chosen, channels, pairs, shape, .. } = self;
+        let samples = samples.channels(channels.clone());
         let gathered;
         let bytes = match samples.plain(Layout::Tcn) {
             Some(bytes) => bytes,

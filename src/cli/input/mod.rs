@@ -96,10 +96,10 @@ struct Raw {
 }
 
 impl Raw {
-    /// The spectra, made on some devices, with gains measured where they are to be.
-    fn spectra(self, device: Devices, gpus: Vec<Arc<dyn Gpu>>) -> Result<Channelise<'static>> {
-        let mut voltages = self.voltages.locked_for(gpus.first());
-        let mut builder = self.builder.device(device).gpus(gpus);
+    /// The spectra, made on a device or a GPU, with gains measured where they are to be.
+    fn spectra(self, device: Devices, gpu: Option<&Arc<dyn Gpu>>) -> Result<Channelise<'static>> {
+        let mut voltages = self.voltages.locked_for(gpu);
+        let mut builder = self.builder.device(device).gpus(gpu.cloned());
         if let Some(sigma) = self.level
             && let Some(first) = voltages.first()?
         {
@@ -175,7 +175,8 @@ impl Input {
     }
 
     /// The samples as a source, read about `at_once` times at a time, else as suits a correlator; flagged samples are
-    /// missing. The F-engine of raw voltages is on the GPUs of the products, too; spectra are judged on the only one.
+    /// missing. The F-engine of raw voltages is on the products' GPU, too, where spectra are judged; several GPUs take their
+    /// channels from host memory, of spectra that the first one makes.
     pub fn source(
         self,
         flagging: &Flagging,
@@ -194,8 +195,8 @@ impl Input {
                 Box::new(if on_host { blocks.whole() } else { blocks })
             }
             Kind::Raw(raw) => {
-                let spectra = raw.spectra(device.clone(), gpus.to_vec())?;
-                match (on_host, flagging.flag, gpus) {
+                let spectra = raw.spectra(device.clone(), gpus.first())?;
+                match (on_host || gpus.len() > 1, flagging.flag, gpus) {
                     (true, ..) => Box::new(HostSpectra::of(spectra, times.saturating_mul(factor))),
                     (false, Some(_), [gpu]) => return flagging.on_gpu(spectra, gpu, at_once),
                     (false, ..) => return Ok((Box::new(spectra), None)),

@@ -95,15 +95,6 @@ impl Flagging {
         self.flag.map(|_| self.sk_times.unwrap_or(BLOCK_TIMES))
     }
 
-    /// The same for samples of which each channel is several streams, one after the other.
-    pub fn of_streams(&self, each: usize) -> Self {
-        let all = self.sk_real.iter();
-        let sk_real = all.flat_map(|channel| {
-            (0..each).map(move |of| channel.saturating_mul(each).saturating_add(of))
-        });
-        Self { sk_real: sk_real.collect(), ..self.clone() }
-    }
-
     /// Judge of samples of a shape, given the `circularity` of the channels' noise, as of
     /// [`Head::circularity`](corrust::run::Head).
     pub fn judge(&self, shape: &Shape, circularity: &[f64]) -> Result<Judge> {

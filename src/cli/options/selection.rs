@@ -1,12 +1,17 @@
-//! Gate numbers, periods and time shifts, as options and the files that they name.
+//! Gate numbers, periods, time shifts and channels, as options and the files that they name.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use corrust::{
     Error, Result,
     correlate::{DROP, Folding},
     format::{
         self, Timestamp,
+        array::{Array, Channels},
         npy::{Dtype, Reader},
         polyco::Polyco,
     },
@@ -273,4 +278,50 @@ fn integers<T>(
         }
     }
     Ok(values)
+}
+
+/// Channels `a..b`.
+#[derive(Clone, Debug)]
+pub struct ChannelRange(Range<usize>);
+
+impl FromStr for ChannelRange {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        let ends = text.split_once("..").and_then(|(first, end)| {
+            Some(first.trim().parse::<usize>().ok()?..end.trim().parse::<usize>().ok()?)
+        });
+        ends.filter(|range| !range.is_empty())
+            .map(Self)
+            .ok_or("expected a range of channels, as 100..228")
+    }
+}
+
+impl ChannelRange {
+    /// The range, within `all` channels; all of them without one.
+    pub fn of(range: Option<&Self>, all: usize) -> Result<Range<usize>> {
+        let range = range.map_or(0..all, |range| range.0.clone());
+        if range.end > all {
+            let (first, end) = (range.start, range.end);
+            return Err(Error::invalid(format!(
+                "--channels {first}..{end}: expected some of {all}"
+            )));
+        }
+        Ok(range)
+    }
+}
+
+/// The array with some of its channels.
+pub fn of_channels(array: &Array, all: usize, range: &Range<usize>) -> Result<Array> {
+    let mut array = array.clone();
+    if array.channels.is_some() && *range != (0..all) {
+        let frequencies = array.frequencies(all)?;
+        array.channels = Some(match &array.channels {
+            Some(Channels::Even { width, .. }) => {
+                Channels::Even { first: frequencies[range.start], width: *width }
+            }
+            _ => Channels::Each(frequencies[range.clone()].to_vec()),
+        });
+    }
+    Ok(array)
 }

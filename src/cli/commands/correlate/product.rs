@@ -6,7 +6,6 @@ use std::{
     ops::Range,
     path::{Path, PathBuf},
     rc::Rc,
-    str::FromStr,
     sync::Arc,
     time::Instant,
 };
@@ -15,7 +14,7 @@ use corrust::{
     Correlator, Error, Result,
     correlate::{Kernel, Shape, baselines, useful_operations},
     device::Gpu,
-    format::array::{Array, Channels},
+    format::array::Array,
     quantise::{Quantised, Quantiser, VanVleck},
     run::{Integration, Product, Run, Visibilities, block_times},
 };
@@ -32,7 +31,7 @@ use crate::cli::options::engine::{LEVELS, warn_of_clipped};
 use crate::cli::options::files::{Compression, UVH5};
 use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::run_files::{ending, output};
-use crate::cli::options::selection::{Gates, Selection, Timing};
+use crate::cli::options::selection::{ChannelRange, Gates, Selection, Timing, of_channels};
 use crate::cli::options::units::seconds;
 use crate::cli::terminal::numbers::{self, count, digits, si};
 use crate::cli::terminal::progress::Progress;
@@ -101,23 +100,6 @@ pub struct VisibilityOptions {
     pub selection: Selection,
 }
 
-/// Channels `a..b`.
-#[derive(Clone, Debug)]
-struct ChannelRange(Range<usize>);
-
-impl FromStr for ChannelRange {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
-        let ends = text.split_once("..").and_then(|(first, end)| {
-            Some(first.trim().parse::<usize>().ok()?..end.trim().parse::<usize>().ok()?)
-        });
-        ends.filter(|range| !range.is_empty())
-            .map(Self)
-            .ok_or("expected a range of channels, as 100..228")
-    }
-}
-
 /// Visibilities that are being made.
 pub struct Made {
     files: Shared<(Outputs, Totals)>,
@@ -163,14 +145,7 @@ impl VisibilityOptions {
 
     /// Channels to correlate.
     fn channels(&self, shape: &Shape) -> Result<Range<usize>> {
-        let range = self.channels.as_ref().map_or(0..shape.channels, |range| range.0.clone());
-        if range.end > shape.channels {
-            return Err(Error::invalid(format!(
-                "--channels {}..{}: expected some of {}",
-                range.start, range.end, shape.channels
-            )));
-        }
-        Ok(range)
+        ChannelRange::of(self.channels.as_ref(), shape.channels)
     }
 
     /// Times of a dump.
@@ -391,21 +366,6 @@ fn differ(first: &Quantised, other: &Quantised) -> Error {
     ))
 }
 
-/// The array with some of its channels.
-fn of_channels(array: &Array, all: usize, range: &Range<usize>) -> Result<Array> {
-    let mut array = array.clone();
-    if array.channels.is_some() && *range != (0..all) {
-        let frequencies = array.frequencies(all)?;
-        array.channels = Some(match &array.channels {
-            Some(Channels::Even { width, .. }) => {
-                Channels::Even { first: frequencies[range.start], width: *width }
-            }
-            _ => Channels::Each(frequencies[range.clone()].to_vec()),
-        });
-    }
-    Ok(array)
-}
-
 /// Correlates a recording, of the file `source`, with a progress bar and a summary; facts of the `array` file come first. An
 /// F-engine is on the correlator's own GPU; spectra are judged there if it is the only one.
 pub fn correlate(
@@ -438,7 +398,7 @@ pub fn correlate(
     let at_once = flagging.flag.map(|_| block_times(whole.bytes_per_time()));
     let (source, judged) = input.source(flagging, &devices.device, &gpus, at_once)?;
     let mut run = Run::over(source).progress(|done| bar.set(done.min(times)));
-    run.add("visibilities", product);
+    run.add("visibilities", product)?;
     let done = run.all()?;
     drop(bar);
     let flagged = judged.as_ref().map_or(0.0, |judged| judged.samples().flagged as f64);

@@ -126,7 +126,7 @@ impl GridTable {
         run.add(
             name,
             GridBeamsOf::new(plan, move |beams| theirs.with(|output| output.write(beams, &shape))),
-        );
+        )?;
         Ok(Box::new(move |times| {
             files.take().finish(times, shape.block_times)?;
             let blocks = times / shape.block_times as u64;

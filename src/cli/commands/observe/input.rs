@@ -297,12 +297,12 @@ fn engine(
     live: bool,
 ) -> Result<Option<(usize, Engine)>> {
     let Some(mut engine) = inner(text, table, "channelise")? else {
-        return match raw.keys().next().filter(|_| !live) {
+        return match raw.iter().next().filter(|_| !live) {
             None => Ok(None),
-            Some(key) => {
+            Some((key, value)) => {
                 let what =
                     format!("{key}: of raw voltages, expected channelise = {{ channels = C }}");
-                Err(text.error(table.span().start, what))
+                Err(text.error(value.span().start, what))
             }
         };
     };

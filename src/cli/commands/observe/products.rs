@@ -70,6 +70,9 @@ pub struct SpectrumOptions {
     /// Times of a dump; without it all are one dump.
     #[arg(long)]
     integrate: Option<NonZeroU64>,
+    /// Keeps a last dump of fewer times.
+    #[arg(long)]
+    keep_partial: bool,
 }
 
 /// Sums for the spectral kurtosis, and their file.
@@ -210,18 +213,16 @@ impl Request {
             }
             Self::Grid(options) => options.load(place, *recorded)?,
             Self::Power(options) => {
-                let parameters = options.scaling.stokes.map_or(1, Stokes::count) as f64;
-                (
-                    4.0 * parameters * shape.channels as f64 * *recorded as f64,
-                    4.0 * parameters * cells * *recorded as f64,
-                )
+                let parameters = options.scaling.stokes.map_or(1, Stokes::count);
+                let values = (parameters * options.channels(shape)?.len()) as f64;
+                let inputs = shape.inputs as f64;
+                (4.0 * values * *recorded as f64, 4.0 * values * inputs * *recorded as f64)
             }
             Self::Spectra(options) => {
-                let times = options.integrate.map_or(*recorded, NonZeroU64::get);
-                (
-                    (recorded / times.clamp(1, *recorded)) as f64 * 8.0 * cells,
-                    4.0 * cells * *recorded as f64,
-                )
+                let length = options.integrate.map_or(*recorded, NonZeroU64::get).max(1);
+                let partial = options.keep_partial && !recorded.is_multiple_of(length);
+                let dumps = recorded / length + u64::from(partial);
+                (dumps as f64 * 8.0 * cells, 4.0 * cells * *recorded as f64)
             }
             Self::Kurtosis(options) => {
                 let blocks = recorded.div_ceil(options.times.max(1) as u64) as f64;
@@ -289,7 +290,7 @@ impl Request {
         let finish: Finish = match self {
             Self::Visibilities(options) => {
                 let (product, made) = options.begin(place, Kernel::Auto)?;
-                run.add(&name, product);
+                run.add(&name, product)?;
                 let (flagged, named) = (place.flagged.clone(), format!("{name}: "));
                 Box::new(move |recorded| {
                     let totals = made.finish(&named, recorded, flagged.get())?;
@@ -304,9 +305,7 @@ impl Request {
             Self::Power(options) => {
                 let array = place.array.ok_or_else(|| needs_array(&options.output))?;
                 let of = (&place.shape, place.recorded);
-                let chosen = options.chosen.clone();
-                let powers =
-                    InputPowers::create(&options.output, array, of, chosen, &options.scaling)?;
+                let powers = InputPowers::create(options, array, of)?;
                 let files = Shared::new(powers);
                 let theirs = files.clone();
                 run.each(&name, move |piece| theirs.with(|powers| powers.add(piece)));
@@ -314,14 +313,17 @@ impl Request {
             }
             Self::Spectra(options) => {
                 let length = options.integrate.map_or(place.recorded, NonZeroU64::get);
-                if length > place.recorded {
+                if length > place.recorded && !options.keep_partial {
                     return Err(too_long(&format!("--integrate {length}"), place));
                 }
                 let power = |sums: &[i64]| sums.iter().skip(1).step_by(3).copied().collect();
-                add_sums(&options.output, &name, place, (length, &[], true), power, run)?
+                let whole = !options.keep_partial && length < u64::MAX;
+                let of = Summed { length, axes: &[], whole, unit: "dump" };
+                add_sums(&options.output, &name, place, of, power, run)?
             }
             Self::Kurtosis(options) => {
-                let of = (options.times as u64, &[3][..], false);
+                let length = options.times as u64;
+                let of = Summed { length, axes: &[3], whole: false, unit: "block" };
                 add_sums(&options.output, &name, place, of, <[i64]>::to_vec, run)?
             }
         };
@@ -447,7 +449,7 @@ fn add_beams(
         Some(steering) => steering.reload_if_changed(plan, start),
         None => Ok(()),
     });
-    run.add(name, beams);
+    run.add(name, beams)?;
     Ok(Box::new(move |times| {
         let clipped = files.take().finish(times)?;
         let beams = count(shape.beams, "beam");
@@ -455,19 +457,28 @@ fn add_beams(
     }))
 }
 
-/// Adds a product of sums of `length` times, of which `of` makes an entry of int64 `[channel][input]` and further
-/// `axes`; times that do not fill the last entry are left out where it is to be whole.
+/// Entries of a product of sums: int64 `[channel][input]` and further `axes`.
+struct Summed {
+    /// Times of an entry.
+    length: u64,
+    axes: &'static [usize],
+    /// Whether times that do not fill the last entry are left out.
+    whole: bool,
+    unit: &'static str,
+}
+
+/// Adds a product of sums, of which `of` makes an entry.
 fn add_sums(
     path: &Path,
     name: &str,
     place: &ProductInput<'_>,
-    (length, axes, whole): (u64, &[usize], bool),
+    Summed { length, axes, whole, unit }: Summed,
     of: impl Fn(&[i64]) -> Vec<i64> + 'static,
     run: &mut Run<'_>,
 ) -> Result<Finish> {
     let Shape { inputs, channels, encoding, .. } = place.shape;
-    let block = if whole { length.clamp(16, 1 << 16) } else { length };
-    let plan = Kurtosis::builder().encoding(encoding).block_times(block as usize);
+    let block = length.clamp(16, 1 << 16) as usize;
+    let plan = Kurtosis::builder().encoding(encoding).block_times(block);
     // Several GPUs would each sum all samples.
     let gpu = if place.gpus.len() == 1 { place.gpus.first().cloned() } else { None };
     let plan = plan.device(Device::Cpu).gpu(gpu.clone()).build()?;
@@ -475,7 +486,7 @@ fn add_sums(
     let files = Shared::new((Writer::appending(path, Dtype::Int64, &entry)?, 0_u64));
     let theirs = files.clone();
     let tell = move |sums: &[i64], times: u64| {
-        if whole && times < length && length < u64::MAX {
+        if whole && times < length {
             return Ok(());
         }
         theirs.with(|(file, entries)| {
@@ -483,10 +494,17 @@ fn add_sums(
             file.append(&of(sums).iter().flat_map(|sum| sum.to_le_bytes()).collect::<Vec<u8>>())
         })
     };
-    run.add(name, BlockSums::new((plan, gpu), length, inputs, channels, tell));
-    Ok(Box::new(move |_| {
+    run.add(name, BlockSums::new((plan, gpu), length, inputs, channels, tell))?;
+    let name = name.to_owned();
+    Ok(Box::new(move |times| {
         let (file, entries) = files.take();
         file.finish()?;
-        Ok(count(entries, if whole { "dump" } else { "block" }))
+        let left = times.checked_rem(length).unwrap_or(0);
+        if whole && left > 0 {
+            warn(format_args!(
+                "{name}: the last {left} of {times} times do not fill a {unit} of {length} and are left out"
+            ));
+        }
+        Ok(count(entries, unit))
     }))
 }
