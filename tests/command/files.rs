@@ -316,10 +316,21 @@ fn long_run(folder: &Path, output: &str) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    while partials(folder, output).is_empty() {
+    wait_for_partial(folder, output, &[]);
+    child
+}
+
+/// Waits until an output has an unfinished file beside those of `others` that is written: one that is empty may be
+/// the check that the output can be written.
+#[cfg(unix)]
+fn wait_for_partial(folder: &Path, output: &str, others: &[String]) {
+    let is_written = |name: &String| {
+        !others.contains(name)
+            && fs::metadata(folder.join(name)).is_ok_and(|metadata| metadata.len() > 0)
+    };
+    while !partials(folder, output).iter().any(is_written) {
         std::thread::sleep(Duration::from_millis(5));
     }
-    child
 }
 
 /// The unfinished files of an output.
@@ -451,9 +462,7 @@ fn what_a_killed_run_left_is_swept_and_no_more() {
     done(folder, "simulate -o third.npy --times 3");
     assert_eq!(partials(folder, "rec.npy").len(), 1);
     let second = long_run(folder, "rec.npy");
-    while partials(folder, "rec.npy").iter().all(|name| left.contains(name)) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for_partial(folder, "rec.npy", &left);
     assert_eq!(partials(folder, "rec.npy").len(), 1, "the first one's is swept");
     // Files of live processes stay.
     done(folder, "simulate -o rec.npy --times 3");
