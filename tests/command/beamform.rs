@@ -482,6 +482,7 @@ fn weights_point_at_a_source() {
     for (arguments, expected) in [
         ("--delayed", "--channels"),
         ("--channels 8", "\"pointings\""),
+        ("--channels 99999999999999999 --source 1,2", "out of memory"),
         ("--channels 8 --source 123", "expected right ascension and declination"),
         ("--channels 8 --source 123.4,91", "declination 91"),
         ("--channels 8 --follow 1s", "expected --source, or --delayed"),

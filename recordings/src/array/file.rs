@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use corrust_host::{Error, Result, text::read_text};
+use corrust_host::{Error, Result, device::room, text::read_text};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -320,7 +320,8 @@ impl Array {
     /// Frequencies of `channels` channels, hertz.
     ///
     /// # Errors
-    /// [`Error::File`] or [`Error::Invalid`] when the array has none, or those of another number of channels.
+    /// [`Error::File`] or [`Error::Invalid`] when the array has none, or those of another number of channels;
+    /// [`Error::OutOfMemory`].
     pub fn frequencies(&self, channels: usize) -> Result<Vec<f64>> {
         match &self.channels {
             None => Err(self.lacks(&[Field::Frequencies], "the channels")),
@@ -330,7 +331,9 @@ impl Array {
             ))),
             Some(Channels::Each(each)) => Ok(each.clone()),
             Some(Channels::Even { first, width }) => {
-                Ok((0..channels).map(|channel| first + channel as f64 * width).collect())
+                let mut all = room(channels)?;
+                all.extend((0..channels).map(|channel| first + channel as f64 * width));
+                Ok(all)
             }
         }
     }
