@@ -34,7 +34,7 @@ pub trait Photons: Recording<CountShape> {
     /// alternate.
     ///
     /// # Errors
-    /// As for [`read_block`](Recording::read_block); [`Error::Invalid`] for a recording of counts.
+    /// As for [`read_block`](Recording::read_block); [`Error::Invalid`](corrust_host::Error::Invalid) for a recording of counts.
     fn read_times(&mut self, instants: u64, arrived: &mut Arrived) -> Result<u64>;
 }
 
