@@ -433,15 +433,16 @@ keep-partial = true
     Path("plan.toml").write_text(plan)
     assert many.main(["observe", "plan.toml", "--workers", "1", "--tasks", "3"]) == 0
     np.testing.assert_array_equal(np.load("v.npy"), expected["v.npy"])
-    visibilities = {"visibilities": products[:1]}
-    for wrong, sentence in [
+    visibilities: dict[str, Any] = {"visibilities": products[:1]}
+    wrongs: list[tuple[dict[str, Any], str]] = [
         ({"input": source, **visibilities, "beams": []}, "beams: expected input and visibilities alone"),
         ({"input": {"files": []}, **visibilities}, "input: expected files"),
         ({"input": {**source, "flag": {"method": "sk"}}, **visibilities}, "flag: expected none"),
         ({"input": {**source, "channelise": {"taps": 4}}, **visibilities}, "channelise: expected channels"),
         ({"input": source}, "expected a product"),
         ({"input": source, "visibilities": [{"output": "w.npy", "seconds": 1}]}, "--seconds=1"),
-    ]:
+    ]
+    for wrong, sentence in wrongs:
         with pytest.raises(ValueError, match=sentence):
             many.observe(wrong)
     Path("plan.toml").write_text("[input")
