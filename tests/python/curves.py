@@ -5,10 +5,11 @@ import pathlib
 import sys
 
 import numpy as np
-from pycorrfit.readfiles import read_ASC_ALV, read_FCS_Confocor3, read_SIN_correlator_com
+from pycorrfit.readfiles import read_ASC_ALV, read_CSV_PyCorrFit, read_FCS_Confocor3, read_SIN_correlator_com
 
 READERS = {
     ".asc": read_ASC_ALV.openASC,
+    ".csv": read_CSV_PyCorrFit.openCSV,
     ".fcs": read_FCS_Confocor3.openFCS,
     ".sin": read_SIN_correlator_com.openSIN,
 }
