@@ -390,7 +390,7 @@ fn beams_have_the_powers_of_their_samples() {
         let sums: f64 = powers(folder, 1, 7).iter().map(|&power| f64::from(power)).sum();
         // Libraries of the witness may speak first, of caches that they make.
         let last = found.lines().last().unwrap_or_default();
-        assert_eq!(last, format!("21 x 3 samples, sum {sums:.4f}"));
+        assert_eq!(last, format!("21 x 3 samples, sum {sums:.4}"));
     }
 }
 
