@@ -1142,7 +1142,7 @@ def observe(
     Returns
     -------
     list of Summary
-        That of each product.
+        A summary for each product, in the order of the plan.
     """
     many = {"client": client, "workers": workers, "wait": wait, "tasks": tasks, "memory": memory}
     return [_correlate(each, resume=resume, progress=progress, **many) for each in _products(plan)]

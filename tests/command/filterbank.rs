@@ -240,7 +240,7 @@ fn all_encodings_and_layouts_have_the_same_power() {
     assert_eq!(samples(&folder.join("x.fil"), expected.len()), expected);
 }
 
-/// Some channels are those of a file of all, with their frequencies, from the command and from a plan.
+/// A file of some channels has the powers and frequencies that a file of all channels has for them; the command and a plan agree.
 #[test]
 fn some_channels_are_those_of_all() {
     let folder = tempfile::tempdir().unwrap();

@@ -213,7 +213,7 @@ fn pycorrfit_finds_the_same_curves() {
     // It takes the first letters for UTF-8.
     fs::write(folder.path().join("zeiss.fcs"), zeiss().replace('\u{b5}', "u")).unwrap();
     let mut cases = Vec::new();
-    // Tables of other programs it does not read; of several runs it has all points in each.
+    // PyCorrFit does not read tables of other programs, and puts all points of several runs into each curve.
     let others = ["two.csv", "three.txt", "runs.asc"];
     for (name, ..) in files().into_iter().filter(|(name, ..)| !others.contains(name)) {
         let found = curves::read(&folder.path().join(name)).unwrap();

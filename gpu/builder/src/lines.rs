@@ -1,7 +1,7 @@
 //! Lines of Rust that lines of a kernel's PTX were compiled from.
 //!
-//! LLVM's `.loc` names the innermost line alone, which for most instructions is that of a wrapper in `isa`; PTX 7.2 has
-//! `inlined_at` for what called it, which LLVM 22 does not write. Its DWARF has the calls.
+//! LLVM's `.loc` names only the innermost source line, for most instructions a line of a wrapper in `isa`. PTX 7.2 has
+//! `inlined_at` for the lines that call it, but LLVM 22 does not write it; its DWARF has the calls.
 
 use std::{collections::HashMap, fmt, fs, path::Path};
 
@@ -314,7 +314,7 @@ $L__func_end0:
         assert_eq!(places("mov.u32"), ["gpu/src/reorder/a.rs:300"]);
         assert_eq!(places("add.s32"), ["gpu/src/tile/b.rs:7", "gpu/src/reorder/a.rs:300"]);
         assert_eq!(places("ret;"), ["gpu/src/reorder/a.rs:400"]);
-        // Of what stands before the body nothing is known.
+        // Lines before the kernel's body have no source line.
         for line in [0, 1, ptx.lines().count() + 1] {
             assert!(lines.places(package, entry, ptx, line).unwrap().is_empty(), "{line}");
         }

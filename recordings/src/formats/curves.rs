@@ -15,6 +15,8 @@ use std::path::Path;
 
 use corrust_host::{Error, Result, autocorrelate::Curve, text::read_most};
 
+use super::npy::header::MAGIC;
+
 /// Bytes of a file, at most.
 const MOST: u64 = 64 << 20;
 
@@ -59,7 +61,7 @@ pub fn of(path: &Path, bytes: &[u8]) -> Result<Vec<(String, Curve)>> {
     if bytes.len() as u64 > MOST {
         return Err(Error::file(path, format!("too long: expected at most {MOST} bytes")));
     }
-    if bytes.starts_with(b"\x93NUMPY") {
+    if bytes.starts_with(MAGIC) {
         let reason = "a NumPy file: expected a table of curves in text, as corrust autocorrelate --curves g.csv writes it";
         return Err(Error::file(path, reason));
     }

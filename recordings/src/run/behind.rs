@@ -59,7 +59,7 @@ impl<T: Default + Send + 'static, W: Send + 'static> Behind<T, W> {
     /// Writes a value once those before it are written, and leaves one in its place whose memory can be used again.
     ///
     /// # Errors
-    /// That of writing this or an earlier value; nothing is written after it.
+    /// The error of writing this or an earlier value; nothing is written after it.
     pub fn put(&mut self, value: &mut T) -> Result<()> {
         if let Some(made) = &self.made
             && made.send(mem::take(value)).is_ok()
@@ -73,7 +73,7 @@ impl<T: Default + Send + 'static, W: Send + 'static> Behind<T, W> {
     /// Waits until all values are written, and returns the writer.
     ///
     /// # Errors
-    /// That of writing a value.
+    /// The first error of writing a value.
     pub fn finish(mut self) -> Result<W> {
         self.end()
     }
