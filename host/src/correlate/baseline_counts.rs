@@ -113,11 +113,7 @@ impl BaselineCounts {
     /// Adds those of as many channels and inputs.
     pub(super) fn add(&mut self, other: &Self) {
         self.cut(other.parts.iter().map(|part| part.end));
-        let mut first = 0;
-        for part in &mut self.parts {
-            part.pairs.add(other.pairs(first));
-            first = part.end;
-        }
+        self.parts.par_iter_mut().for_each(|part| part.pairs.add(other.pairs(part.end - 1)));
     }
 
     /// Replaces each count by what `of` gives for its channel and itself.

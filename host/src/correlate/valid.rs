@@ -82,8 +82,9 @@ pub(super) struct Counter {
     lost: u64,
     /// The same for each channel, of blocks whose channels have gates of their own.
     channels: Option<Vec<OfChannel>>,
-    /// Time samples at which one input of a baseline or the other is missing, of the other blocks.
-    lost_each: Option<BaselineCounts>,
+    /// Time samples at which one input of a baseline or the other is missing, of the other blocks: sums of 2^k blocks each, of
+    /// fewer and fewer.
+    lost_each: Vec<(u32, BaselineCounts)>,
 }
 
 /// Counts of a channel, by [`Counter`].
@@ -171,18 +172,26 @@ impl Counter {
             (channels[1], lost(&gaps.collect::<Vec<_>>(), shape.inputs, before))
         });
         let lost = BaselineCounts::from_parts(shape.inputs, parts.collect::<Vec<_>>());
-        match &mut self.lost_each {
-            Some(before) => before.add(&lost),
-            none => *none = Some(lost),
+        // Blocks miss few inputs each, together many: sums of as many blocks are added, so that most sums are small tables.
+        let mut sum = (0, lost);
+        while let Some((_, mut before)) = self.lost_each.pop_if(|(blocks, _)| *blocks == sum.0) {
+            before.add(&sum.1);
+            sum = (sum.0 + 1, before);
         }
+        self.lost_each.push(sum);
     }
 
     /// The times of the integration, of channels that differ those of the channel that has most, and the valid
     /// samples among them.
     pub(super) fn finish(self, shape: &Shape) -> (u64, ValidCounts) {
         let rest = self.times - self.lost;
+        let sums = self.lost_each.into_iter().map(|(_, sum)| sum).rev();
+        let lost_each = sums.reduce(|small, mut large| {
+            large.add(&small);
+            large
+        });
         let Some(channels) = self.channels else {
-            let valid = match self.lost_each {
+            let valid = match lost_each {
                 None => ValidCounts::Complete(rest),
                 Some(lost) => ValidCounts::Each(lost.map(|_, lost| rest - lost, false)),
             };
@@ -191,8 +200,7 @@ impl Counter {
         let most = channels.iter().map(|channel| channel.times).max().unwrap_or(0);
         let none = || BaselineCounts::zero(shape.channels, shape.inputs);
         let of = |channel: usize| rest + channels[channel].times - channels[channel].lost;
-        let valid =
-            self.lost_each.unwrap_or_else(none).map(|channel, lost| of(channel) - lost, true);
+        let valid = lost_each.unwrap_or_else(none).map(|channel, lost| of(channel) - lost, true);
         (self.times + most, ValidCounts::Each(valid))
     }
 }

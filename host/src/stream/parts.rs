@@ -5,10 +5,13 @@
 use std::{ops::Range, panic::resume_unwind, sync::Arc, thread};
 
 use crate::{
-    device::gpu::Gpu,
+    device::{
+        gpu::{Gpu, Stream},
+        memory::Buffer,
+    },
     error::{Error, Result},
     layout::Layout,
-    samples::{extents::Memory, view::Samples},
+    samples::{extents::Memory, gather::Gather, view::Samples},
 };
 
 /// The parts of a plan.
@@ -22,6 +25,8 @@ pub(crate) struct Parts<B> {
 pub(crate) struct Part<B> {
     pub range: Range<usize>,
     pub backend: B,
+    /// Its share of samples that are in another GPU's memory.
+    fetched: Buffer,
 }
 
 impl<B: Send> Parts<B> {
@@ -39,7 +44,7 @@ impl<B: Send> Parts<B> {
         let parts = gpus[..number].iter().enumerate().map(|(index, gpu)| {
             let range = index * count / number..(index + 1) * count / number;
             let backend = make(gpu.clone(), range.clone()).map_err(|error| named(gpu, error))?;
-            Ok(Part { range, backend })
+            Ok(Part { range, backend, fetched: Buffer::new(gpu, 0)? })
         });
         Ok(Self { parts: parts.collect::<Result<_>>()?, gpus })
     }
@@ -126,7 +131,7 @@ impl<B: Send> Parts<B> {
     }
 
     /// Feeds every part its share of some samples, with a thing of its own. Samples in the memory of another of the
-    /// GPUs reach it through the host, in the order of `layout`.
+    /// GPUs are copied from there, in the order of `layout`.
     ///
     /// # Errors
     /// [`Error::Invalid`] for samples in the memory of none of the GPUs; those of `work`.
@@ -148,14 +153,38 @@ impl<B: Send> Parts<B> {
             match owner.as_ref().filter(|owner| !Arc::ptr_eq(owner, &gpu)) {
                 None => work(&mut part.backend, &share, thing),
                 Some(owner) => {
-                    let bytes = share.gather_from(owner, layout)?;
-                    let memory = Memory::Host(&bytes);
-                    let there = Samples::dense(memory, share.element(), layout, share.extents());
-                    work(&mut part.backend, &there, thing)
+                    let gaps: Vec<_> = share.gaps().collect();
+                    let near = fetch(&gpu, &mut part.fetched, owner, &share, layout)?;
+                    let near = match share.is_zeroed() {
+                        true => near.missing_zeroed(&gaps),
+                        false => near.missing(&gaps),
+                    };
+                    work(&mut part.backend, &near, thing)
                 }
             }
         })
     }
+}
+
+/// Copies samples in the memory of `owner` to that of `gpu`, in the order of `layout`, and waits for it.
+fn fetch<'a>(
+    gpu: &Arc<dyn Gpu>,
+    room: &'a mut Buffer,
+    owner: &Arc<dyn Gpu>,
+    samples: &Samples<'_>,
+    layout: Layout,
+) -> Result<Samples<'a>> {
+    let gather = Gather::new(samples, layout, None);
+    let (address, stream) = samples.on_device();
+    room.reserve(gather.bytes())?;
+    owner.wait(stream)?;
+    for rows in gather.rows(0).unwrap_or_default() {
+        // SAFETY: the room is as long as the gathered samples, which stay until the copies were waited for.
+        unsafe { gpu.fetch(Stream::default(), room.address(), &**owner, address, &rows)? };
+    }
+    gpu.wait(Stream::default())?;
+    let near = room.slice().part(0..gather.bytes());
+    Ok(Samples::dense(near.into(), samples.element(), layout, samples.extents()))
 }
 
 /// An error of a GPU with its name.

@@ -1,7 +1,7 @@
 //! A CUDA device, through `cust`.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     ffi::c_void,
     fmt,
     sync::{
@@ -72,6 +72,8 @@ pub(super) struct CudaGpu {
     /// Page-locked buffers that threads fill for uploads, [`SLOTS_OF_THREAD`] each.
     filling: OnceLock<Mutex<Vec<Slot>>>,
     staging: OnceLock<Mutex<Staging>>,
+    /// Contexts of other GPUs whose memory this one was asked to reach.
+    peers: Mutex<HashSet<usize>>,
 }
 
 // SAFETY: the driver's objects may be used by any thread whose current context is theirs; every
@@ -109,6 +111,7 @@ impl CudaGpu {
             kernels: Mutex::default(),
             filling: OnceLock::new(),
             staging: OnceLock::new(),
+            peers: Mutex::default(),
         })
     }
 
@@ -214,6 +217,27 @@ impl CudaGpu {
         let raw = Stream::from_raw(stream.as_inner() as u64);
         lock(&self.streams).push(stream);
         Ok(raw)
+    }
+
+    /// Context of another GPU's memory, which this one reaches over the bus from now on, if it can.
+    fn peer(&self, address: u64) -> Option<sys::CUcontext> {
+        let mut context: sys::CUcontext = std::ptr::null_mut();
+        // SAFETY: the attribute is a context, which is written; the driver only looks the address up.
+        let result = unsafe {
+            sys::cuPointerGetAttribute(
+                std::ptr::from_mut(&mut context).cast(),
+                sys::CUpointer_attribute_enum::CU_POINTER_ATTRIBUTE_CONTEXT,
+                address,
+            )
+        };
+        if result != sys::cudaError_enum::CUDA_SUCCESS || context.is_null() {
+            return None;
+        }
+        if lock(&self.peers).insert(context.addr()) {
+            // SAFETY: a context of the driver's. Without access the driver copies through the host.
+            let _ = unsafe { sys::cuCtxEnablePeerAccess(context, 0) };
+        }
+        Some(context)
     }
 
     fn staging(&self) -> Result<MutexGuard<'_, Staging>> {
@@ -446,6 +470,65 @@ impl Gpu for CudaGpu {
         };
         // SAFETY: the caller's promise.
         unsafe { self.copy_2d(stream, &copy) }
+    }
+
+    unsafe fn fetch(
+        &self,
+        stream: Stream,
+        to: u64,
+        from: &dyn Gpu,
+        address: u64,
+        rows: &Rows,
+    ) -> Result<()> {
+        self.enter()?;
+        let Some(peer) = self.peer(address) else {
+            return Err(Error::Device(format!(
+                "{}: memory at {address:#x} of {}, which the driver does not know",
+                self.name,
+                from.name()
+            )));
+        };
+        let device = sys::CUmemorytype_enum::CU_MEMORYTYPE_DEVICE;
+        let copy = sys::CUDA_MEMCPY3D_PEER {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcZ: 0,
+            srcLOD: 0,
+            srcMemoryType: device,
+            srcHost: std::ptr::null(),
+            srcDevice: address + rows.from as u64,
+            srcArray: std::ptr::null_mut(),
+            srcContext: peer,
+            srcPitch: rows.from_pitch,
+            srcHeight: rows.count,
+            dstXInBytes: 0,
+            dstY: 0,
+            dstZ: 0,
+            dstLOD: 0,
+            dstMemoryType: device,
+            dstHost: std::ptr::null_mut(),
+            dstDevice: to + rows.to as u64,
+            dstArray: std::ptr::null_mut(),
+            dstContext: self.context.as_raw(),
+            dstPitch: rows.to_pitch,
+            dstHeight: rows.count,
+            WidthInBytes: rows.width,
+            Height: rows.count,
+            Depth: 1,
+        };
+        let (bytes, stream) = (rows.width * rows.count, self.stream(stream));
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        self.check(unsafe {
+            if rows.count == 1 || (rows.from_pitch == rows.width && rows.to_pitch == rows.width) {
+                let (to, from) = (copy.dstDevice, copy.srcDevice);
+                sys::cuMemcpyPeerAsync(to, copy.dstContext, from, peer, bytes, stream)
+            } else {
+                sys::cuMemcpy3DPeerAsync(&copy, stream)
+            }
+        })
     }
 
     unsafe fn copy_out(&self, stream: Stream, address: u64, bytes: &mut [u8]) -> Result<()> {
