@@ -220,6 +220,21 @@ mod tests {
         }
     }
 
+    /// Two products of subnormal halves, as an H200 added them (driver 580.159.04, 2026-11-28): their exponents are those of
+    /// the halves, so that bits are lost which single precision has.
+    #[test]
+    fn subnormal_halves_are_not_normalised() {
+        let unit = 2.0_f32.powi(-24);
+        let (mut row, mut column) = ([0.0; 16], [0.0; 16]);
+        (row[0], row[1]) = (-69.0 * unit, 27.0 * unit);
+        (column[0], column[1]) = (-2.4609375, 1439.0 * unit);
+        let kind = kind(16, Type::F32);
+        assert_eq!(add(Tensor::H100, &kind, 0.0, &row, &column), 1.0121283e-5);
+        assert_eq!(add(Tensor::Exact, &kind, 0.0, &row, &column), 1.0121286e-5);
+        (row[0], row[1]) = (27.0 * unit, 69.0 * unit);
+        assert_eq!(add(Tensor::H100, &kind, 0.0, &row, &column), -3.9601e-6);
+    }
+
     #[test]
     fn exact_sums_are_rounded_once() {
         let sum =

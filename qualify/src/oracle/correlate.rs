@@ -126,8 +126,14 @@ pub struct Visibility {
     pub im: f64,
     /// Products in the sum.
     pub count: u64,
-    /// Sum of the magnitudes of the products, for error bounds.
+    /// Sum of the magnitudes of the products, for error bounds: a part below 2^-14, as halves that are subnormal numbers
+    /// have, counts as 2^-14 (docs/layouts.md).
     pub magnitude: f64,
+}
+
+/// Magnitude of a part of a sample, for error bounds.
+fn size(part: f64) -> f64 {
+    if part == 0.0 { 0.0 } else { part.abs().max(2f64.powi(-14)) }
 }
 
 /// Units of 2^-24 of the magnitude of its products that a sum of any length is off by at most: docs/layouts.md.
@@ -165,7 +171,7 @@ pub fn correlate(
                     v.re += ar * br + ai * bi;
                     v.im += ai * br - ar * bi;
                     v.count += 1;
-                    v.magnitude += (ar.abs() + ai.abs()) * (br.abs() + bi.abs());
+                    v.magnitude += (size(*ar) + size(*ai)) * (size(*br) + size(*bi));
                 }
                 visibilities.push(v);
             }
