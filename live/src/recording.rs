@@ -112,7 +112,7 @@ impl Readable for Geometry {
     }
 
     fn mark_missing(&self, block: &mut Block, missing: Missing) {
-        block.clear(&self.shape(), &missing);
+        block.clear(&self.shape(), std::slice::from_ref(&missing));
         block.missing.push(missing);
     }
 }

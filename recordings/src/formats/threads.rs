@@ -127,10 +127,9 @@ impl Recording for Threads {
                 block.missing.push(missing.of_inputs(input..input + 1));
             }
         }
-        for gap in std::mem::take(&mut block.missing) {
-            block.clear(shape, &gap);
-            block.missing.push(gap);
-        }
+        let missing = std::mem::take(&mut block.missing);
+        block.clear(shape, &missing);
+        block.missing = missing;
         Ok(read)
     }
 

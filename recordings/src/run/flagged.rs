@@ -85,9 +85,7 @@ impl Blocks for Flagged {
         self.kurtosis.sums_into(block.view(&shape), &mut self.sums)?;
         let flagged = self.judge.flagged(&self.sums);
         (self.tell)(&self.sums, &flagged)?;
-        for missing in &flagged {
-            block.clear(&shape, missing);
-        }
+        block.clear(&shape, &flagged);
         block.missing.extend(flagged);
         Ok(true)
     }

@@ -112,7 +112,7 @@ impl Blocks for Upchannelise {
         let spectra = self.plan.upchannelise(self.block.view(&self.blocks.head().shape))?;
         block.samples = spectra.bytes.into();
         block.times = spectra.extents.times;
-        spectra.missing.iter().for_each(|missing| block.clear(&self.head.shape, missing));
+        block.clear(&self.head.shape, &spectra.missing);
         block.missing = spectra.missing;
         block.gap = gap;
         Ok(true)
