@@ -53,6 +53,7 @@ from ._corrust import (
     fit_rics,
     kurtosis_flags,
     lifetime_weights,
+    noise_shift,
     open,
     open_photons,
     pack,
@@ -64,6 +65,7 @@ from ._corrust import (
     spatial_correlation,
     to_device,
     two_time,
+    weights,
     write_uvh5,
 )
 from ._results import Beams, Block, Dump, Spectra, Sums, Uvh5, curves_without, standard_error
@@ -104,6 +106,7 @@ __all__ = [
     "kurtosis",
     "kurtosis_flags",
     "lifetime_weights",
+    "noise_shift",
     "observe",
     "open",
     "open_photons",
@@ -120,5 +123,6 @@ __all__ = [
     "two_time",
     "upchannelise",
     "uvdata",
+    "weights",
     "write_uvh5",
 ]

@@ -634,6 +634,17 @@ def open_photons(
     spot: int | None = None,
     keep_going: bool = False,
 ) -> Photons: ...
+def weights(
+    array: _Path | Mapping[str, Any],
+    *,
+    pointings: Sequence[Sequence[float]] = ...,
+    sources: Sequence[tuple[float, float]] = ...,
+    at: _Moment | None = None,
+    delayed: bool = False,
+    channels: int | None = None,
+    polarisations: int = 1,
+) -> npt.NDArray[np.int8]: ...
+def noise_shift(dishes: int) -> int: ...
 def lifetime_weights(photons: _Array, patterns: _Array) -> _Floats: ...
 def fit(
     tau: _Array,

@@ -32,6 +32,7 @@ mod raw;
 mod recording;
 mod results;
 mod selection;
+mod steering;
 mod stream;
 mod to_device;
 mod upchannelise;
@@ -114,6 +115,8 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kurtosis::kurtosis_flags, module)?)?;
     module.add_function(wrap_pyfunction!(planes::pack, module)?)?;
     module.add_function(wrap_pyfunction!(correlate::seconds_in_rust, module)?)?;
+    module.add_function(wrap_pyfunction!(steering::weights, module)?)?;
+    module.add_function(wrap_pyfunction!(steering::noise_shift, module)?)?;
     module.add_function(wrap_pyfunction!(uvh5::write_uvh5, module)?)?;
     module.add_function(wrap_pyfunction!(uvh5::read_uvh5, module)?)?;
     module.add_function(wrap_pyfunction!(observe_plan, module)?)?;

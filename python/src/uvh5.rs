@@ -68,14 +68,7 @@ pub fn write_uvh5(
     phased: bool,
     gzip: Option<u8>,
 ) -> PyResult<()> {
-    let description = match array.extract::<PathBuf>() {
-        Ok(path) => Description::read(path),
-        Err(_) => {
-            let text: String = py.import("json")?.call_method1("dumps", (array,))?.extract()?;
-            Description::parse(&text)
-        }
-    };
-    let description = description.map_err(Fault::from)?;
+    let description = description(array)?;
     let mut file: Option<uvh5::Writer> = None;
     for dump in dumps.try_iter()? {
         let dump = dump?;
@@ -104,6 +97,19 @@ pub fn write_uvh5(
     }
     let Some(file) = file else { return Err(value("no dumps: expected at least 1")) };
     Ok(py.detach(|| file.finish()).map_err(Fault::from)?)
+}
+
+/// The array of a file, or of a dict with the same content.
+pub fn description(given: &Bound<'_, PyAny>) -> PyResult<Description> {
+    let array = match given.extract::<PathBuf>() {
+        Ok(path) => Description::read(path),
+        Err(_) => {
+            let json = given.py().import("json")?;
+            let text: String = json.call_method1("dumps", (given,))?.extract()?;
+            Description::parse(&text)
+        }
+    };
+    Ok(array.map_err(Fault::from)?)
 }
 
 /// The visibilities of a dump, copied.

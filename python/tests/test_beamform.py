@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -163,3 +167,59 @@ def test_bad_input() -> None:
     wide.set_weights(np.zeros((2, 3, 1, 3, 2), np.int8))
     with pytest.raises(TypeError, match="ascontiguousarray"):
         wide.beamform(apart)
+
+
+_TWO = {
+    "location": {"latitude": 19.1, "longitude": 74.05, "altitude": 650},
+    "positions": [[0, 0, 0], [6.3, 1.5, -0.2], [-20, 8.5, 0.7]],
+    "first_channel": 4e8,
+    "channel_width": 1e6,
+    "start": "2026-03-20T14:46:00Z",
+    "phase_center": {"name": "3C 196", "ra": 123.4, "dec": 48.2},
+}
+
+
+def test_weights_undo_the_delays_of_plane_waves() -> None:
+    frequencies = 4e8 + 1e6 * np.arange(5)
+    found = corrust.weights(_TWO, pointings=[(90, 30), (0, 3, 4)], channels=5, polarisations=2)
+    assert found.dtype == np.int8 and found.shape == (5, 2, 2, 3, 2)
+    directions = np.array([[np.cos(np.pi / 6), 0, 0.5], [0, 0.6, 0.8]])
+    delays = -directions @ np.array(_TWO["positions"]).T / 299_792_458
+    exact = 127 * np.exp(2j * np.pi * frequencies[:, None, None] * delays)
+    for polarisation in range(2):
+        assert np.abs(found[:, polarisation, ..., 0] - exact.real).max() < 0.501
+        assert np.abs(found[:, polarisation, ..., 1] - exact.imag).max() < 0.501
+    assert corrust.noise_shift(64) == 10
+
+
+def test_weights_are_those_of_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "array.json"
+    path.write_text(json.dumps(_TWO))
+    cases: list[tuple[list[str], dict[str, Any]]] = [
+        (["--source=123.4,48.2"], {"sources": [(123.4, 48.2)]}),
+        (["--delayed"], {"delayed": True}),
+        (
+            ["--source=83.6,22", "--pointing=0,0,1", "--delayed", "--at=2026-03-20T18:00:00Z"],
+            {"sources": [(83.6, 22)], "pointings": [(0, 0, 1)], "delayed": True, "at": "2026-03-20T18:00:00Z"},
+        ),
+    ]
+    for options, keywords in cases:
+        output = tmp_path / "a.npy"
+        command = [sys.executable, "-m", "corrust", "weights", str(path), "-o", str(output), "--channels=3", *options]
+        subprocess.run(command, check=True, capture_output=True)
+        np.testing.assert_array_equal(corrust.weights(path, channels=3, **keywords), np.load(output))
+    central = corrust.weights(_TWO, channels=3, delayed=True)
+    assert (central[..., 0] == 127).all() and (central[..., 1] == 0).all()
+
+
+def test_weights_of_arrays_that_lack_something() -> None:
+    with pytest.raises(ValueError, match="pointings"):
+        corrust.weights(_TWO, channels=1)
+    with pytest.raises(ValueError, match="channels"):
+        corrust.weights(_TWO, pointings=[(0, 0, 1)])
+    with pytest.raises(ValueError, match="0 polarisations"):
+        corrust.weights(_TWO, pointings=[(0, 0, 1)], channels=1, polarisations=0)
+    with pytest.raises(ValueError, match="not all 0"):
+        corrust.weights(_TWO, pointings=[(0, 0, 0)], channels=1)
+    with pytest.raises(TypeError):
+        corrust.weights(_TWO, pointings=[(0,)], channels=1)  # a direction has two numbers or three

@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).resolve().parent.parent
 
 
 @pytest.mark.parametrize(
-    "name", ["Channeliser", "Correlator", "Kurtosis", "Upchanneliser", "Folding", "open", "planes", "to_device", "devices", "reports", "write_uvh5"]
+    "name", ["Channeliser", "Correlator", "Kurtosis", "Upchanneliser", "Folding", "open", "planes", "to_device", "devices", "reports", "weights", "write_uvh5"]
 )
 def test_docstrings_of_what_is_in_rust(name: str) -> None:
     function = getattr(corrust, name)
