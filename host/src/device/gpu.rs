@@ -244,33 +244,28 @@ pub trait Gpu: Send + Sync + fmt::Debug {
     /// Both addresses are device memory of the rows' sizes, which do not overlap.
     unsafe fn copy_rows(&self, stream: Stream, to: u64, from: u64, rows: &Rows) -> Result<()>;
 
-    /// Copies rows of another GPU's memory to this one's, in the order of a stream of this one alone: the work on them there
-    /// has been waited for.
+    /// Copies `bytes` bytes of another GPU's memory to this one's, in the order of a stream of this one alone: the work on them
+    /// there has been waited for.
     ///
     /// # Safety
-    /// `to` is this GPU's memory, and `address` that of `from`, of the rows' sizes; the rows that are read stay until the
-    /// stream has done this work.
+    /// `to` is this GPU's memory, and `address` that of `from`, of so many bytes; those that are read stay until the stream has
+    /// done this work.
     unsafe fn fetch(
         &self,
         stream: Stream,
         to: u64,
         from: &dyn Gpu,
         address: u64,
-        rows: &Rows,
+        bytes: usize,
     ) -> Result<()> {
-        let mut row = vec![0; rows.width];
-        for index in 0..rows.count {
-            let address = address + (rows.from + index * rows.from_pitch) as u64;
-            let to = to + (rows.to + index * rows.to_pitch) as u64;
-            // SAFETY: the caller's promise.
-            unsafe {
-                from.download(Stream::default(), address, &mut row)?;
-                self.upload_filled(stream, to, row.len(), &|first, part| {
-                    part.copy_from_slice(&row[first..first + part.len()]);
-                })?;
-            }
+        let mut there = vec![0; bytes];
+        // SAFETY: the caller's promise.
+        unsafe {
+            from.download(Stream::default(), address, &mut there)?;
+            self.upload_filled(stream, to, bytes, &|first, part| {
+                part.copy_from_slice(&there[first..first + part.len()]);
+            })
         }
-        Ok(())
     }
 
     /// Copies from device memory, in the stream's order, without waiting if the bytes are

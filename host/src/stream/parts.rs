@@ -6,7 +6,7 @@ use std::{ops::Range, panic::resume_unwind, sync::Arc, thread};
 
 use crate::{
     device::{
-        gpu::{Gpu, Stream},
+        gpu::{Gpu, Rows, Stream},
         memory::Buffer,
     },
     error::{Error, Result},
@@ -25,8 +25,10 @@ pub(crate) struct Parts<B> {
 pub(crate) struct Part<B> {
     pub range: Range<usize>,
     pub backend: B,
-    /// Its share of samples that are in another GPU's memory.
+    /// Room for its share of samples that are in another GPU's memory.
     fetched: Buffer,
+    /// Room for that share in the other GPU's memory, in one piece.
+    packed: Option<Buffer>,
 }
 
 impl<B: Send> Parts<B> {
@@ -44,7 +46,7 @@ impl<B: Send> Parts<B> {
         let parts = gpus[..number].iter().enumerate().map(|(index, gpu)| {
             let range = index * count / number..(index + 1) * count / number;
             let backend = make(gpu.clone(), range.clone()).map_err(|error| named(gpu, error))?;
-            Ok(Part { range, backend, fetched: Buffer::new(gpu, 0)? })
+            Ok(Part { range, backend, fetched: Buffer::new(gpu, 0)?, packed: None })
         });
         Ok(Self { parts: parts.collect::<Result<_>>()?, gpus })
     }
@@ -154,36 +156,52 @@ impl<B: Send> Parts<B> {
                 None => work(&mut part.backend, &share, thing),
                 Some(owner) => {
                     let gaps: Vec<_> = share.gaps().collect();
-                    let near = fetch(&gpu, &mut part.fetched, owner, &share, layout)?;
+                    let Part { backend, fetched, packed, .. } = part;
+                    let near = fetch(&gpu, fetched, owner, packed, &share, layout)?;
                     let near = match share.is_zeroed() {
                         true => near.missing_zeroed(&gaps),
                         false => near.missing(&gaps),
                     };
-                    work(&mut part.backend, &near, thing)
+                    work(backend, &near, thing)
                 }
             }
         })
     }
 }
 
-/// Copies samples in the memory of `owner` to that of `gpu`, in the order of `layout`, and waits for it.
+/// Copies samples in the memory of `owner` to that of `gpu`, in the order of `layout`, and waits for it. Rows with something
+/// between them are put together where they are first: from one GPU to another they go one by one.
 fn fetch<'a>(
     gpu: &Arc<dyn Gpu>,
     room: &'a mut Buffer,
     owner: &Arc<dyn Gpu>,
+    packed: &mut Option<Buffer>,
     samples: &Samples<'_>,
     layout: Layout,
 ) -> Result<Samples<'a>> {
     let gather = Gather::new(samples, layout, None);
-    let (address, stream) = samples.on_device();
-    room.reserve(gather.bytes())?;
-    owner.wait(stream)?;
-    for rows in gather.rows(0).unwrap_or_default() {
-        // SAFETY: the room is as long as the gathered samples, which stay until the copies were waited for.
-        unsafe { gpu.fetch(Stream::default(), room.address(), &**owner, address, &rows)? };
+    let bytes = gather.bytes();
+    let (mut address, stream) = samples.on_device();
+    room.reserve(bytes)?;
+    let rows = gather.rows(0).unwrap_or_default();
+    if rows != [Rows::one(bytes)] {
+        let mut there = match packed.take().filter(|packed| packed.is_of(owner)) {
+            Some(there) => there,
+            None => Buffer::new(owner, 0)?,
+        };
+        there.reserve(bytes)?;
+        for rows in &rows {
+            // SAFETY: the room is as long as the gathered samples, which lie where their strides lead.
+            unsafe { owner.copy_rows(stream, there.address(), address, rows)? };
+        }
+        address = there.address();
+        *packed = Some(there);
     }
+    owner.wait(stream)?;
+    // SAFETY: both are as long as the gathered samples, which stay until the copy was waited for.
+    unsafe { gpu.fetch(Stream::default(), room.address(), &**owner, address, bytes)? };
     gpu.wait(Stream::default())?;
-    let near = room.slice().part(0..gather.bytes());
+    let near = room.slice().part(0..bytes);
     Ok(Samples::dense(near.into(), samples.element(), layout, samples.extents()))
 }
 

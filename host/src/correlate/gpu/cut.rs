@@ -22,7 +22,7 @@ impl Cut {
     /// Steps that take as long as the writing of a unit's sums.
     const STORE_STEPS: u32 = 8;
     /// The same of what each further slice of a tile waits for the others, whose sums are the same in any order.
-    const WAIT_STEPS: u32 = 3;
+    const WAIT_STEPS: u32 = 1;
 
     /// No tile is cut.
     pub(super) fn none(tiles: u32, steps: u32) -> Self {

@@ -156,7 +156,7 @@ forward! {
     cuMemHostRegister_v2
     cuMemHostUnregister cuMemPrefetchAsync cuMemcpy2D_v2 cuMemcpy2DAsync_v2 cuMemcpyAtoH_v2
     cuMemcpyDtoDAsync_v2 cuMemcpyDtoD_v2 cuMemcpyDtoHAsync_v2 cuMemcpyDtoH_v2 cuMemcpyHtoA_v2
-    cuMemcpyHtoDAsync_v2 cuMemcpyHtoD_v2 cuMemcpyPeerAsync cuMemcpy3DPeerAsync cuMemsetD16Async cuMemsetD16_v2 cuMemsetD2D8Async cuMemsetD32Async
+    cuMemcpyHtoDAsync_v2 cuMemcpyHtoD_v2 cuMemcpyPeerAsync cuMemsetD16Async cuMemsetD16_v2 cuMemsetD2D8Async cuMemsetD32Async
     cuMemsetD32_v2 cuMemsetD8Async cuMemsetD8_v2 cuModuleGetFunction cuModuleGetGlobal_v2
     cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleUnload
     cuOccupancyAvailableDynamicSMemPerBlock cuOccupancyMaxActiveBlocksPerMultiprocessor

@@ -478,8 +478,11 @@ impl Gpu for CudaGpu {
         to: u64,
         from: &dyn Gpu,
         address: u64,
-        rows: &Rows,
+        bytes: usize,
     ) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
         self.enter()?;
         let Some(peer) = self.peer(address) else {
             return Err(Error::Device(format!(
@@ -488,47 +491,9 @@ impl Gpu for CudaGpu {
                 from.name()
             )));
         };
-        let device = sys::CUmemorytype_enum::CU_MEMORYTYPE_DEVICE;
-        let copy = sys::CUDA_MEMCPY3D_PEER {
-            srcXInBytes: 0,
-            srcY: 0,
-            srcZ: 0,
-            srcLOD: 0,
-            srcMemoryType: device,
-            srcHost: std::ptr::null(),
-            srcDevice: address + rows.from as u64,
-            srcArray: std::ptr::null_mut(),
-            srcContext: peer,
-            srcPitch: rows.from_pitch,
-            srcHeight: rows.count,
-            dstXInBytes: 0,
-            dstY: 0,
-            dstZ: 0,
-            dstLOD: 0,
-            dstMemoryType: device,
-            dstHost: std::ptr::null_mut(),
-            dstDevice: to + rows.to as u64,
-            dstArray: std::ptr::null_mut(),
-            dstContext: self.context.as_raw(),
-            dstPitch: rows.to_pitch,
-            dstHeight: rows.count,
-            WidthInBytes: rows.width,
-            Height: rows.count,
-            Depth: 1,
-        };
-        let (bytes, stream) = (rows.width * rows.count, self.stream(stream));
-        if bytes == 0 {
-            return Ok(());
-        }
+        let (context, stream) = (self.context.as_raw(), self.stream(stream));
         // SAFETY: the caller's promise.
-        self.check(unsafe {
-            if rows.count == 1 || (rows.from_pitch == rows.width && rows.to_pitch == rows.width) {
-                let (to, from) = (copy.dstDevice, copy.srcDevice);
-                sys::cuMemcpyPeerAsync(to, copy.dstContext, from, peer, bytes, stream)
-            } else {
-                sys::cuMemcpy3DPeerAsync(&copy, stream)
-            }
-        })
+        self.check(unsafe { sys::cuMemcpyPeerAsync(to, context, address, peer, bytes, stream) })
     }
 
     unsafe fn copy_out(&self, stream: Stream, address: u64, bytes: &mut [u8]) -> Result<()> {
