@@ -17,7 +17,7 @@ use corrust::{
         Options, RawShape, is_stream,
         npy::{Description, Dtype},
     },
-    run::{Bring, Channelise, HostSpectra, Reader, Run, Source, block_times},
+    run::{Bring, Channelise, Reader, Run, Source, block_times},
     samples::Missing,
 };
 
@@ -211,12 +211,10 @@ impl Args {
         let layout = output.shape.layout;
         let at_once = block_times(output.shape.spectrum_bytes());
         let spectra = Channelise::over(voltages, plan)?;
-        let (source, judged): (Box<dyn Source>, _) = match gpus {
-            [gpu] => {
-                let (source, judged) = self.flagging.on_gpu(spectra, gpu, at_once)?;
-                (Box::new(Bring::to(gpu, source)?), judged)
-            }
-            _ => self.flagging.of(HostSpectra::of(spectra, self.flagging.whole(at_once)), gpus)?,
+        let (source, judged) = self.flagging.over(spectra, gpus, at_once)?;
+        let source: Box<dyn Source> = match gpus {
+            [gpu] => Box::new(Bring::to(gpu, source)?),
+            _ => source,
         };
         let mut run = Run::over(source);
         run.each("spectra", |piece| {

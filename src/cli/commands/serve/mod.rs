@@ -19,11 +19,9 @@ use corrust::{
     correlate::Folding,
     device::Gpu,
     format::{self, PartialFile, Timestamp, array::Array, uvh5},
-    live::{
-        Before, Channels, Clock, Fate, Files, Frames, Integrator, LiveDump, Socket, Spectra, Words,
-    },
+    live::{Before, Channels, Clock, Fate, Files, Frames, Integrator, Socket, Spectra, Words},
     quantise::VanVleck,
-    run::{Head, Upchannelise},
+    run::{Head, Integration, Upchannelise},
     serve::{About, Board, start},
 };
 
@@ -406,7 +404,7 @@ impl<C> Live<C> {
         ));
 
         let mut faults = Faults::of("dumps");
-        let mut done = |dump: &LiveDump| {
+        let mut done = |dump: &Integration| {
             board.show(dump);
             board.dumps.done.fetch_add(1, Ordering::Relaxed);
             if let Some(files) = &mut files {
