@@ -169,8 +169,12 @@ impl Args {
         let least = level.map_or(0, |_| 2 * engine.window());
         in_chunks(&mut frames, integration.saturating_mul(times as u64), least, 1);
         let gpus = self.place.device.open()?;
-        let builder = builder.device(self.place.device.clone()).gpus(gpus.clone());
+        // Several GPUs share out channels of spectra that the first one makes.
+        let builder = builder.device(self.place.device.clone()).gpus(gpus.first().cloned());
         let mut spectra = Spectra::new(builder.clone().build()?, frames.clone())?;
+        if gpus.len() > 1 {
+            spectra = spectra.in_host();
+        }
         if let Some(sigma) = level {
             spectra = spectra.level(builder, sigma);
         }
