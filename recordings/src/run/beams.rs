@@ -20,9 +20,9 @@ pub struct BeamsOf<'a, Tell> {
 /// May give a plan other weights before the samples from a time on.
 type Steer<'a> = Box<dyn FnMut(&mut Beamformer, u64) -> Result<()> + 'a>;
 
-impl<'a, Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> BeamsOf<'a, Tell> {
+impl<'a, Tell: FnMut(u64, Option<&mut Beams>, u64) -> Result<()>> BeamsOf<'a, Tell> {
     /// Beams of a plan; `tell` is given the first time of each piece, its beams, none within a long gap, and how many
-    /// times it has.
+    /// times it has. It may exchange beams with others, whose memory is used again.
     pub fn new(beamformer: Beamformer, tell: Tell) -> Self {
         Self { beamformer, beams: Beams::default(), tell, steer: None }
     }
@@ -36,7 +36,7 @@ impl<'a, Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> BeamsOf<'a, Tell> 
     }
 }
 
-impl<Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> Product for BeamsOf<'_, Tell> {
+impl<Tell: FnMut(u64, Option<&mut Beams>, u64) -> Result<()>> Product for BeamsOf<'_, Tell> {
     fn process(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {
         let Some(samples) = &piece.samples else {
             return (self.tell)(piece.start, None, piece.times);
@@ -48,7 +48,7 @@ impl<Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> Product for BeamsOf<'_
         let mut gaps = Vec::new();
         let voltages = voltages(samples, [dishes, polarisations], &mut gaps)?;
         self.beamformer.beamform_into(voltages, &mut self.beams)?;
-        (self.tell)(piece.start, Some(&self.beams), piece.times)
+        (self.tell)(piece.start, Some(&mut self.beams), piece.times)
     }
 
     fn finish(&mut self) -> Result<()> {

@@ -20,7 +20,7 @@ use corrust::{
         npy::{Dtype, Reader, Voltages, Writer},
         vdif,
     },
-    run::{self, BeamsOf, GridBeamsOf, Product, Run},
+    run::{self, BeamsOf, Behind, GridBeamsOf, Product, Run},
     samples::RawEncoding,
 };
 use ndarray::Array3;
@@ -222,10 +222,7 @@ impl Args {
         let mut outputs = Outputs::create(beams, &shape, length, array.as_ref(), &names)?;
 
         let start = Instant::now();
-        let beams_of = BeamsOf::new(plan, |start, formed, times| match formed {
-            Some(formed) => outputs.write(start as usize, formed),
-            None => outputs.skip(times),
-        });
+        let beams_of = BeamsOf::new(plan, |start, formed, times| outputs.put(start, formed, times));
         let times = self.form(input, &gpus, block_times(&shape), beams_of)?;
         let clipped = outputs.finish(times)?;
 
@@ -753,8 +750,21 @@ fn written(output: &Path, names: &[PathBuf]) -> String {
     }
 }
 
-/// The files that beams go to.
-pub struct Outputs {
+/// The files that beams go to, which are written while the next beams are formed.
+pub struct Outputs(Behind<Formed, BeamFiles>, Formed);
+
+/// Beams of consecutive times.
+#[derive(Default)]
+struct Formed {
+    first: u64,
+    times: u64,
+    /// Whether they lie within a long gap: there are no beams.
+    in_gap: bool,
+    beams: Beams,
+}
+
+/// The files themselves.
+struct BeamFiles {
     samples: Samples,
     incoherent: Option<Writer>,
     counts: Option<Writer>,
@@ -956,9 +966,48 @@ impl Samples {
 }
 
 impl Outputs {
-    /// Files of beams of `times` times. Filterbank files, which have `names`, are dated by the array, heaps that are sent by
-    /// the timestamps.
+    /// Files of beams of `length`, times and timestamps. Filterbank files, which have `names`, are dated by the array, heaps that
+    /// are sent by the timestamps.
     pub fn create(
+        options: &BeamOptions,
+        shape: &Shape,
+        length: (usize, Ticks),
+        array: Option<&Array>,
+        names: &[PathBuf],
+    ) -> Result<Self> {
+        let files = BeamFiles::create(options, shape, length, array, names)?;
+        let write = |files: &mut BeamFiles, formed: &mut Formed| match formed.in_gap {
+            true => files.skip(formed.times),
+            false => files.write(formed.first as usize, &formed.beams),
+        };
+        Ok(Self(Behind::new(files, write)?, Formed::default()))
+    }
+
+    /// Writes the beams of `times` times from `first` on, none within a long gap, and leaves others in their place, whose memory
+    /// can be used again.
+    pub fn put(&mut self, first: u64, beams: Option<&mut Beams>, times: u64) -> Result<()> {
+        let Self(behind, formed) = self;
+        (formed.first, formed.times, formed.in_gap) = (first, times, beams.is_none());
+        match beams {
+            Some(beams) => {
+                std::mem::swap(beams, &mut formed.beams);
+                behind.put(formed)?;
+                std::mem::swap(beams, &mut formed.beams);
+                Ok(())
+            }
+            None => behind.put(formed),
+        }
+    }
+
+    /// Finishes the files, of `times` times, reports times that they lack, and returns the part of the samples that was
+    /// clipped.
+    pub fn finish(self, times: u64) -> Result<f64> {
+        self.0.finish()?.finish(times)
+    }
+}
+
+impl BeamFiles {
+    fn create(
         options: &BeamOptions,
         shape: &Shape,
         (times, ticks): (usize, Ticks),
@@ -1016,7 +1065,7 @@ impl Outputs {
     }
 
     /// Writes the beams of the times from `first` on.
-    pub fn write(&mut self, first: usize, formed: &Beams) -> Result<()> {
+    fn write(&mut self, first: usize, formed: &Beams) -> Result<()> {
         let without = self.leave_out(formed.times() as u64) as usize * formed.encoding.bytes();
         let (_, channels, polarisations, row) = formed.samples.dim();
         let (count, encoding) = (formed.times(), formed.encoding);
@@ -1080,7 +1129,7 @@ impl Outputs {
     }
 
     /// Skips missing time samples. Their beams are zero, as NumPy files are where nothing is written.
-    pub fn skip(&mut self, times: u64) -> Result<()> {
+    fn skip(&mut self, times: u64) -> Result<()> {
         let without = self.leave_out(times);
         match &mut self.samples {
             Samples::Npy(_) => Ok(()),
@@ -1103,9 +1152,7 @@ impl Outputs {
         }
     }
 
-    /// Finishes the files, of `times` times, reports times that they lack, and returns the part of the samples that was
-    /// clipped.
-    pub fn finish(self, times: u64) -> Result<f64> {
+    fn finish(self, times: u64) -> Result<f64> {
         let Self { samples, incoherent, counts, clipped, .. } = self;
         if let Samples::Powers(_, files, _) = &samples {
             warn_of(files, times);

@@ -257,9 +257,9 @@ impl<'a> Output<'a> {
     }
 
     /// Writes spectra from `first` on.
-    fn put(&mut self, first: u64, times: usize, bytes: Vec<u8>) -> Result<()> {
+    fn put(&mut self, first: u64, times: usize, mut bytes: Vec<u8>) -> Result<()> {
         self.written += times as u64;
-        self.file.put(first, times, bytes)
+        self.file.put(first, times, &mut bytes)
     }
 
     /// Spectra of an input that a gap takes; of some channels a part of them.

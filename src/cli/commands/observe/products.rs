@@ -440,10 +440,7 @@ fn add_beams(
     let theirs = files.clone();
     let mut steering = steer.then(|| Steering::of(table, name, place.source)).transpose()?;
     let beams = BeamsOf::new(plan, move |start, beams, times| {
-        theirs.with(|outputs| match beams {
-            Some(beams) => outputs.write(start as usize, beams),
-            None => outputs.skip(times),
-        })
+        theirs.with(|outputs| outputs.put(start, beams, times))
     });
     let beams = beams.steered(move |plan, start| match &mut steering {
         Some(steering) => steering.reload_if_changed(plan, start),
