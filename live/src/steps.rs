@@ -1,6 +1,6 @@
 //! Steps from samples of channels to their sums, as they come: subchannels, and flags of RFI.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use corrust_host::{
     Correlator, Device, Error, Layout, Result, Samples, Upchanneliser,
@@ -20,6 +20,7 @@ const JUDGED_BYTES: usize = 1 << 24;
 pub struct Before {
     subchannels: Option<Subchannels>,
     flags: Option<Flags>,
+    channels: Option<Range<usize>>,
 }
 
 impl Before {
@@ -45,6 +46,12 @@ impl Before {
         Ok(Self { flags: Some(Flags::new(shape, judge, block_times, gpus)?), ..self })
     }
 
+    /// Leaves some channels: all are judged, if samples are, and these summed.
+    #[must_use]
+    pub fn of_channels(self, channels: Range<usize>) -> Self {
+        Self { channels: Some(channels), ..self }
+    }
+
     /// The steps of samples of a shape, and dumps of `integration` times of what they make.
     pub(super) fn sums(
         self,
@@ -56,7 +63,8 @@ impl Before {
             Some(subchannels) => subchannels.of(&shape)?,
             None => shape,
         };
-        let sums = Sums::new(correlator, &shape, integration)?;
+        let channels = self.channels.clone().unwrap_or(0..shape.channels);
+        let sums = Sums::new(correlator, &shape, channels, integration)?;
         Ok(Steps { before: self, sums })
     }
 }
@@ -78,7 +86,7 @@ impl Steps {
 
     /// Adds samples of channels from time `start` on; of words of bits both are whole words.
     pub(super) fn add(&mut self, samples: Samples<'_>, start: u64, done: Done<'_>) -> Result<()> {
-        let Self { before: Before { subchannels, flags }, sums } = self;
+        let Self { before: Before { subchannels, flags, .. }, sums } = self;
         let mut judged = |samples: Samples<'_>, start: u64| match flags {
             Some(flags) => flags.add(samples, start, sums, done),
             None => sums.add(samples, start, done),
@@ -91,7 +99,7 @@ impl Steps {
 
     /// No samples of channels before time `end` come any more: dumps before it are over.
     pub(super) fn pass(&mut self, end: u64, done: Done<'_>) -> Result<()> {
-        let Self { before: Before { subchannels, flags }, sums } = self;
+        let Self { before: Before { subchannels, flags, .. }, sums } = self;
         let end = end / subchannels.as_ref().map_or(1, Subchannels::factor);
         let over = match flags {
             Some(flags) => flags.pass(end, sums, done)?,
@@ -102,7 +110,7 @@ impl Steps {
 
     /// The time jumps: nothing else of what has begun comes.
     pub(super) fn jump(&mut self, done: Done<'_>) -> Result<()> {
-        let Self { before: Before { subchannels, flags }, sums } = self;
+        let Self { before: Before { subchannels, flags, .. }, sums } = self;
         if let Some(subchannels) = subchannels {
             subchannels.next = None;
         }

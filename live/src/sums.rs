@@ -1,5 +1,7 @@
 //! The sums of dumps.
 
+use std::ops::Range;
+
 use corrust_host::{Correlator, Error, Result, Samples, samples::Shape};
 use corrust_recordings::run::{Folding, Head, Integration, Integrator, Piece};
 
@@ -22,15 +24,21 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Dumps of `integration` times of samples of `shape`.
-    pub fn new(correlator: Correlator, shape: &Shape, integration: u64) -> Result<Self> {
-        if correlator.shape() != shape {
+    /// Dumps of `integration` times of some `channels` of samples of `shape`.
+    pub fn new(
+        correlator: Correlator,
+        shape: &Shape,
+        channels: Range<usize>,
+        integration: u64,
+    ) -> Result<Self> {
+        let expected = Shape { channels: channels.len(), ..*shape };
+        if *correlator.shape() != expected || channels.end > shape.channels {
             return Err(Error::invalid(format!(
-                "a correlator of {:?}: expected one of {shape:?}",
+                "a correlator of {:?}: expected one of {expected:?}, channels {channels:?}",
                 correlator.shape(),
             )));
         }
-        let mut integrator = Integrator::new(correlator, 0..shape.channels, Some(integration));
+        let mut integrator = Integrator::new(correlator, channels, Some(integration));
         integrator.begin(&Head::new(*shape))?;
         Ok(Self {
             integrator,

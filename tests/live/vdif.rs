@@ -330,6 +330,12 @@ fn spectra_become_subchannels_and_are_flagged() {
         let mut case = Case { device: "sim,sim", ..sampled(seed) };
         case.check(0, &format!("--channelise 16 {steps}"), 120, false);
     }
+    // Flags and subchannels of all channels, sums of some of them.
+    let engine = format!("--channelise 16 --upchannelise 2 {flag} 24");
+    let mut case = sampled(13);
+    let (encoding, rate) = (case.encoding(), case.rate());
+    let offline = format!("{engine} --rate {rate} --channels 5..19");
+    case.compare(0, [&encoding, &format!("{engine} --only 5..19")], 120, false, |_| offline);
     sampled(10).check(0, &format!("--channelise 16 --upchannelise 2 {flag} 24"), 120, false);
 }
 

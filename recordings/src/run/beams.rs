@@ -1,5 +1,7 @@
 //! Beams of a stream.
 
+use std::ops::Range;
+
 use corrust_host::{
     Beamformer, Error, Result, Samples,
     beamform::{Beams, Shape},
@@ -15,6 +17,7 @@ pub struct BeamsOf<'a, Tell> {
     beams: Beams,
     tell: Tell,
     steer: Option<Steer<'a>>,
+    channels: Option<Range<usize>>,
 }
 
 /// May give a plan other weights before the samples from a time on.
@@ -24,7 +27,13 @@ impl<'a, Tell: FnMut(u64, Option<&mut Beams>, u64) -> Result<()>> BeamsOf<'a, Te
     /// Beams of a plan; `tell` is given the first time of each piece, its beams, none within a long gap, and how many
     /// times it has. It may exchange beams with others, whose memory is used again.
     pub fn new(beamformer: Beamformer, tell: Tell) -> Self {
-        Self { beamformer, beams: Beams::default(), tell, steer: None }
+        Self { beamformer, beams: Beams::default(), tell, steer: None, channels: None }
+    }
+
+    /// Forms beams of some channels, all channels of the plan.
+    #[must_use]
+    pub fn of_channels(self, channels: Range<usize>) -> Self {
+        Self { channels: Some(channels), ..self }
     }
 
     /// Calls `steer` with the plan and the first time of each piece before the piece's beams are formed: weights and shifts
@@ -46,7 +55,8 @@ impl<Tell: FnMut(u64, Option<&mut Beams>, u64) -> Result<()>> Product for BeamsO
         }
         let Shape { dishes, polarisations, .. } = *self.beamformer.shape();
         let mut gaps = Vec::new();
-        let voltages = voltages(samples, [dishes, polarisations], &mut gaps)?;
+        let samples = some(samples, self.channels.as_ref());
+        let voltages = voltages(&samples, [dishes, polarisations], &mut gaps)?;
         self.beamformer.beamform_into(voltages, &mut self.beams)?;
         (self.tell)(piece.start, Some(&mut self.beams), piece.times)
     }
@@ -54,6 +64,11 @@ impl<Tell: FnMut(u64, Option<&mut Beams>, u64) -> Result<()>> Product for BeamsO
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }
+}
+
+/// The samples of some channels, or all.
+pub(super) fn some<'a>(samples: &Samples<'a>, channels: Option<&Range<usize>>) -> Samples<'a> {
+    channels.map_or(*samples, |range| samples.channels(range.clone()))
 }
 
 /// The samples with a channel for each channel and polarisation, as beamformers take them, and with their missing ones, which

@@ -1,8 +1,14 @@
 //! Powers of beams on a grid of a recording.
 
+use std::ops::Range;
+
 use corrust_host::{GridBeamformer, Result, Samples, beamform::grid::GridBeams};
 
-use super::{beams::voltages, run::Product, source::Piece};
+use super::{
+    beams::{some, voltages},
+    run::Product,
+    source::Piece,
+};
 
 /// Most bytes of zeros that stand for a long gap at a time.
 const SILENCE_BYTES: usize = 1 << 24;
@@ -13,12 +19,19 @@ pub struct GridBeamsOf<Tell> {
     plan: GridBeamformer,
     silence: Vec<u8>,
     tell: Tell,
+    channels: Option<Range<usize>>,
 }
 
 impl<Tell: FnMut(&GridBeams) -> Result<()>> GridBeamsOf<Tell> {
     /// Beams of a plan; `tell` is given the beams of each piece.
     pub fn new(plan: GridBeamformer, tell: Tell) -> Self {
-        Self { plan, silence: Vec::new(), tell }
+        Self { plan, silence: Vec::new(), tell, channels: None }
+    }
+
+    /// Forms beams of some channels, all channels of the plan.
+    #[must_use]
+    pub fn of_channels(self, channels: Range<usize>) -> Self {
+        Self { channels: Some(channels), ..self }
     }
 }
 
@@ -27,7 +40,8 @@ impl<Tell: FnMut(&GridBeams) -> Result<()>> Product for GridBeamsOf<Tell> {
         let shape = *self.plan.shape();
         if let Some(samples) = &piece.samples {
             let mut gaps = Vec::new();
-            let voltages = voltages(samples, [shape.dishes, shape.polarisations], &mut gaps)?;
+            let samples = some(samples, self.channels.as_ref());
+            let voltages = voltages(&samples, [shape.dishes, shape.polarisations], &mut gaps)?;
             return (self.tell)(&self.plan.beamform(voltages)?);
         }
         let most = (SILENCE_BYTES / shape.bytes_per_time()).max(1) as u64;
