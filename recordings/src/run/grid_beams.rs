@@ -22,7 +22,7 @@ pub struct GridBeamsOf<Tell> {
     channels: Option<Range<usize>>,
 }
 
-impl<Tell: FnMut(&GridBeams) -> Result<()>> GridBeamsOf<Tell> {
+impl<Tell: FnMut(GridBeams) -> Result<()>> GridBeamsOf<Tell> {
     /// Beams of a plan; `tell` is given the beams of each piece.
     pub fn new(plan: GridBeamformer, tell: Tell) -> Self {
         Self { plan, silence: Vec::new(), tell, channels: None }
@@ -35,14 +35,14 @@ impl<Tell: FnMut(&GridBeams) -> Result<()>> GridBeamsOf<Tell> {
     }
 }
 
-impl<Tell: FnMut(&GridBeams) -> Result<()>> Product for GridBeamsOf<Tell> {
+impl<Tell: FnMut(GridBeams) -> Result<()>> Product for GridBeamsOf<Tell> {
     fn process(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {
         let shape = *self.plan.shape();
         if let Some(samples) = &piece.samples {
             let mut gaps = Vec::new();
             let samples = some(samples, self.channels.as_ref());
             let voltages = voltages(&samples, [shape.dishes, shape.polarisations], &mut gaps)?;
-            return (self.tell)(&self.plan.beamform(voltages)?);
+            return (self.tell)(self.plan.beamform(voltages)?);
         }
         let most = (SILENCE_BYTES / shape.bytes_per_time()).max(1) as u64;
         let mut left = piece.times;
@@ -50,7 +50,7 @@ impl<Tell: FnMut(&GridBeams) -> Result<()>> Product for GridBeamsOf<Tell> {
             let times = left.min(most);
             let bytes = times as usize * shape.bytes_per_time();
             self.silence.resize(bytes, shape.encoding.zero()[0]);
-            (self.tell)(&self.plan.beamform(&self.silence)?)?;
+            (self.tell)(self.plan.beamform(&self.silence)?)?;
             left -= times;
         }
         Ok(())

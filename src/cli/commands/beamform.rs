@@ -326,7 +326,7 @@ impl Args {
 
         let start = Instant::now();
         let most = run::block_times(shape.bytes_per_time());
-        let beams_of = GridBeamsOf::new(plan, |beams| output.write(beams, &shape));
+        let beams_of = GridBeamsOf::new(plan, |beams| output.write(beams));
         let beams_of = beams_of.of_channels(channels);
         let times = self.form(input, gpu.as_slice(), most, beams_of)?;
         output.finish(times, shape.block_times)?;

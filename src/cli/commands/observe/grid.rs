@@ -141,7 +141,7 @@ impl GridTable {
         let theirs = files.clone();
         run.add(
             name,
-            GridBeamsOf::new(plan, move |beams| theirs.with(|output| output.write(beams, &shape)))
+            GridBeamsOf::new(plan, move |beams| theirs.with(|output| output.write(beams)))
                 .of_channels(channels),
         )?;
         Ok(Box::new(move |times| {
