@@ -35,6 +35,7 @@ pub struct BeamSender {
     socket: UdpSocket,
     to: Vec<SocketAddrV4>,
     channels: usize,
+    first_channel: u64,
     dishes: u64,
     /// Timestamp of the next heap, and from one time to the next.
     timestamp: u64,
@@ -73,6 +74,7 @@ impl BeamSender {
             socket: open(interface)?,
             to,
             channels,
+            first_channel: 0,
             dishes: dishes as u64,
             timestamp: first,
             step,
@@ -81,6 +83,12 @@ impl BeamSender {
             there: false,
             heap: 0,
         })
+    }
+
+    /// Gives the first channel a number other than 0.
+    #[must_use]
+    pub fn first_channel(self, number: u64) -> Self {
+        Self { first_channel: number, ..self }
     }
 
     /// Sends what further samples complete: int8 `[stream][channel][time][2]`.
@@ -154,7 +162,7 @@ impl BeamSender {
     fn send_heaps(&mut self) -> Result<()> {
         let items = [
             Item::immediate(id::TIMESTAMP, self.timestamp),
-            Item::immediate(id::CHANNEL, 0),
+            Item::immediate(id::CHANNEL, self.first_channel),
             Item::immediate(id::BEAM_ANTENNAS, self.dishes),
             Item::absolute(id::BEAM, 0),
         ];
@@ -206,7 +214,7 @@ mod tests {
             SocketAddr::V6(_) => unreachable!("an IPv4 address was bound"),
         };
         let to = sockets.iter().map(address).collect();
-        let mut sender = BeamSender::new(to, None, (3, 7), (1000, 6)).unwrap();
+        let mut sender = BeamSender::new(to, None, (3, 7), (1000, 6)).unwrap().first_channel(5);
         let value = |stream: usize, channel: usize, time: usize, part: usize| {
             (stream * 101 + channel * 31 + time * 2 + part) as u8
         };
@@ -231,7 +239,7 @@ mod tests {
                 let items: Vec<Item> = packet.items().collect();
                 let expected = [
                     Item::immediate(0x1600, 1000 + 6 * first as u64),
-                    Item::immediate(0x4103, 0),
+                    Item::immediate(0x4103, 5),
                     Item::immediate(0x5004, 7),
                     Item::absolute(0x5000, 0),
                 ];

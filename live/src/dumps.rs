@@ -1,13 +1,13 @@
 //! Dumps at multiples of the integration since the sync time.
 
 use corrust_host::{Correlator, Result, kurtosis::Judgement, samples::Shape};
-use corrust_recordings::run::Folding;
+use corrust_recordings::run::{Folding, Integration};
 
 use super::{
     chunks::{Chunk, Geometry},
     memory::DeviceMemory,
     steps::{Before, Steps},
-    sums::{Done, LiveDump},
+    sums::Done,
     window::Passed,
 };
 
@@ -34,7 +34,7 @@ pub trait Channels {
         &mut self,
         passed: &Passed<Self::Chunk>,
         to: &mut Steps,
-        done: &mut dyn FnMut(&LiveDump) -> Result<()>,
+        done: &mut dyn FnMut(&Integration) -> Result<()>,
     ) -> Result<()>;
 
     /// The time of samples of channels before which nothing else comes, as nothing comes before time `end` of chunks.
@@ -124,7 +124,7 @@ impl<C: Channels> Integrator<C> {
     pub fn process(
         &mut self,
         passed: Passed<C::Chunk>,
-        mut done: impl FnMut(&LiveDump) -> Result<()>,
+        mut done: impl FnMut(&Integration) -> Result<()>,
     ) -> Result<Option<C::Chunk>> {
         let Self { steps, channels } = self;
         channels.add(&passed, steps, &mut done)?;
@@ -140,7 +140,11 @@ impl<C: Channels> Integrator<C> {
     ///
     /// # Errors
     /// As for [`process`](Self::process).
-    pub fn end(&mut self, end: u64, mut done: impl FnMut(&LiveDump) -> Result<()>) -> Result<()> {
+    pub fn end(
+        &mut self,
+        end: u64,
+        mut done: impl FnMut(&Integration) -> Result<()>,
+    ) -> Result<()> {
         self.steps.pass(self.channels.time(end), &mut done)?;
         if self.steps.sums().keep_partial {
             self.steps.jump(&mut done)?;

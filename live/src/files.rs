@@ -18,11 +18,10 @@ use corrust_recordings::{
         npy::{Dtype, Writer},
         uvh5,
     },
+    run::Integration,
 };
 use jiff::SignedDuration;
 use serde::Serialize;
-
-use crate::sums::LiveDump;
 
 /// Clock of a stream: UTC of its times.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -203,7 +202,7 @@ impl Files {
     ///
     /// # Errors
     /// [`Error::Io`] and [`Error::File`] when it cannot be written, for example to a full disk.
-    pub fn append(&mut self, dump: &LiveDump) -> Result<()> {
+    pub fn append(&mut self, dump: &Integration) -> Result<()> {
         let fits = |open: &Open| open.end == dump.start && open.times == dump.times;
         let finished =
             if self.open.as_ref().is_some_and(|open| !fits(open)) { self.finish() } else { Ok(()) };
@@ -219,12 +218,12 @@ impl Files {
         Ok(())
     }
 
-    fn add(&mut self, dump: &LiveDump) -> Result<()> {
+    fn add(&mut self, dump: &Integration) -> Result<()> {
         if self.open.is_none() {
             self.open(dump.start, dump.times)?;
         }
         let open = self.open.as_mut().expect("it was opened");
-        for gate in dump.gates() {
+        for gate in &dump.gates {
             let coefficients = self.van_vleck.as_ref().map(|known| known.coefficients(gate));
             let coefficients = coefficients.transpose()?;
             let (sums, counts) = (coefficients.as_ref().unwrap_or(&gate.visibilities), &gate.valid);

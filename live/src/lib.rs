@@ -47,7 +47,7 @@
 //! let mut powers = Vec::new();
 //! for chunk in passed {
 //!     integrator.process(chunk, |dump| {
-//!         powers.push(dump.dump.visibilities.integer().unwrap()[[0, 0]].re);
+//!         powers.push(dump.gates[0].visibilities.integer().unwrap()[[0, 0]].re);
 //!         Ok(())
 //!     })?;
 //! }
@@ -98,7 +98,6 @@ pub use send::{Packets, Sender};
 pub use spectra::Spectra;
 pub use steps::{Before, Steps};
 pub use stream::{Destination, Sources, Stream};
-pub use sums::LiveDump;
 pub use tally::{Fate, SocketTally, Tally};
 pub use window::{Passed, Window};
 pub use words::Words;

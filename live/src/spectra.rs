@@ -1,9 +1,11 @@
 //! An F-engine for frames as they come.
 
+use std::sync::Arc;
+
 use corrust_host::{
-    Channeliser, Error, Result,
+    Channeliser, Error, Result, Samples,
     channelise::{self, Engine},
-    device,
+    device::{self, Gpu},
     samples::{Missing, RawSamples, RawShape, Shape, missing_within},
 };
 
@@ -23,6 +25,8 @@ pub struct Spectra {
     hop: u64,
     /// Builder of the plan that measures gains from the first samples, if they are to be measured, and the level to reach.
     level: Option<(channelise::Builder, f32)>,
+    /// GPU from whose memory spectra are brought to the host, if they are.
+    brought_from: Option<Arc<dyn Gpu>>,
     /// The sample that is fed next, within a stretch of chunks without one that lacks all.
     next: Option<u64>,
 }
@@ -46,7 +50,7 @@ impl Spectra {
         let hop = shape.hop as u64;
         let engine = Engine::new(plan)?;
         let shape = engine.shape()?;
-        Ok(Self { engine, shape, frames, hop, level: None, next: None })
+        Ok(Self { engine, shape, frames, hop, level: None, brought_from: None, next: None })
     }
 
     /// Circularity of the channels' noise, as of [`Channeliser::circularity`].
@@ -60,6 +64,13 @@ impl Spectra {
     #[must_use]
     pub fn level(mut self, builder: channelise::Builder, sigma: f32) -> Self {
         self.level = Some((builder, sigma));
+        self
+    }
+
+    /// Brings spectra to host memory, from where several GPUs take some channels each.
+    #[must_use]
+    pub fn in_host(mut self) -> Self {
+        self.brought_from = self.engine.plan().gpu().cloned();
         self
     }
 
@@ -88,10 +99,16 @@ impl Spectra {
         }
         let made = self.engine.feed(samples.times((next - start) as usize..samples.len()))?;
         self.next = Some(end);
-        match made {
-            0 => Ok(()),
-            _ => to.add(self.engine.view(), self.engine.first(), done),
+        if made == 0 {
+            return Ok(());
         }
+        let (spectra, first) = (self.engine.view(), self.engine.first());
+        let Some(gpu) = &self.brought_from else { return to.add(spectra, first, done) };
+        let layout = self.shape.layout;
+        let (bytes, gaps) = (spectra.gather_from(gpu, layout)?, spectra.gaps().collect::<Vec<_>>());
+        let (element, extents) = (spectra.element(), spectra.extents());
+        let brought = Samples::dense(bytes[..].into(), element, layout, extents);
+        to.add(brought.missing_zeroed(&gaps), first, done)
     }
 
     /// Feeds samples that are missing, which complete no spectrum.

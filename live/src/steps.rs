@@ -1,13 +1,13 @@
 //! Steps from samples of channels to their sums, as they come: subchannels, and flags of RFI.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use corrust_host::{
     Correlator, Device, Error, Layout, Result, Samples, Upchanneliser,
     channelise::SpectrumEncoding,
-    device::{self, Gpu},
-    kurtosis::{Judge, Judgement, Kurtosis, Stage, Sums as Moments},
-    samples::{Extents, Memory, Missing, Shape, Strides},
+    device::Gpu,
+    kurtosis::{Judge, Judgement, Kurtosis, Stage},
+    samples::{Memory, Shape},
 };
 
 use super::sums::{Done, Sums};
@@ -20,6 +20,7 @@ const JUDGED_BYTES: usize = 1 << 24;
 pub struct Before {
     subchannels: Option<Subchannels>,
     flags: Option<Flags>,
+    channels: Option<Range<usize>>,
 }
 
 impl Before {
@@ -45,6 +46,12 @@ impl Before {
         Ok(Self { flags: Some(Flags::new(shape, judge, block_times, gpus)?), ..self })
     }
 
+    /// Leaves some channels: all are judged, if samples are, and these summed.
+    #[must_use]
+    pub fn of_channels(self, channels: Range<usize>) -> Self {
+        Self { channels: Some(channels), ..self }
+    }
+
     /// The steps of samples of a shape, and dumps of `integration` times of what they make.
     pub(super) fn sums(
         self,
@@ -56,7 +63,8 @@ impl Before {
             Some(subchannels) => subchannels.of(&shape)?,
             None => shape,
         };
-        let sums = Sums::new(correlator, &shape, integration)?;
+        let channels = self.channels.clone().unwrap_or(0..shape.channels);
+        let sums = Sums::new(correlator, &shape, channels, integration)?;
         Ok(Steps { before: self, sums })
     }
 }
@@ -78,7 +86,7 @@ impl Steps {
 
     /// Adds samples of channels from time `start` on; of words of bits both are whole words.
     pub(super) fn add(&mut self, samples: Samples<'_>, start: u64, done: Done<'_>) -> Result<()> {
-        let Self { before: Before { subchannels, flags }, sums } = self;
+        let Self { before: Before { subchannels, flags, .. }, sums } = self;
         let mut judged = |samples: Samples<'_>, start: u64| match flags {
             Some(flags) => flags.add(samples, start, sums, done),
             None => sums.add(samples, start, done),
@@ -91,19 +99,18 @@ impl Steps {
 
     /// No samples of channels before time `end` come any more: dumps before it are over.
     pub(super) fn pass(&mut self, end: u64, done: Done<'_>) -> Result<()> {
-        let Self { before: Before { subchannels, flags }, sums } = self;
+        let Self { before: Before { subchannels, flags, .. }, sums } = self;
         let end = end / subchannels.as_ref().map_or(1, Subchannels::factor);
         let over = match flags {
             Some(flags) => flags.pass(end, sums, done)?,
             None => end,
         };
-        sums.mark_missing(over, done)?;
-        sums.finish_before(over, done)
+        sums.pass(over, done)
     }
 
     /// The time jumps: nothing else of what has begun comes.
     pub(super) fn jump(&mut self, done: Done<'_>) -> Result<()> {
-        let Self { before: Before { subchannels, flags }, sums } = self;
+        let Self { before: Before { subchannels, flags, .. }, sums } = self;
         if let Some(subchannels) = subchannels {
             subchannels.next = None;
         }
@@ -191,8 +198,7 @@ impl Subchannels {
 
 /// Flags of samples.
 struct Flags {
-    room: Room,
-    block_times: usize,
+    room: Stage,
     /// The first time in the room, and how many before the first sample are lost; [`None`] of an empty one.
     held: Option<(u64, usize)>,
     judged: Judgement,
@@ -202,15 +208,15 @@ impl Flags {
     fn new(shape: &Shape, judge: Judge, block_times: usize, gpus: &[Arc<dyn Gpu>]) -> Result<Self> {
         let most = JUDGED_BYTES / shape.bytes_per_time().max(1);
         let mut room = match gpus {
-            [gpu] => {
-                let stage = Stage::new(gpu, *shape, judge, block_times, most)?;
-                Room::Gpu(Box::new(stage), gpu.clone())
+            [gpu] => Stage::new(gpu, *shape, judge, block_times, most)?,
+            _ => {
+                let plan = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
+                Stage::in_host((plan.device(Device::Cpu).build()?, judge), *shape, most)
             }
-            _ => Room::Host(Box::new(HostRoom::new(*shape, judge, block_times, most)?)),
         };
         // A room that does not fit is refused now.
         room.begin()?;
-        Ok(Self { room, block_times, held: None, judged: Judgement::default() })
+        Ok(Self { room, held: None, judged: Judgement::default() })
     }
 
     /// Judges samples from time `start` on, and adds whole blocks to `sums`.
@@ -222,7 +228,7 @@ impl Flags {
         done: Done<'_>,
     ) -> Result<()> {
         self.pass(start, sums, done)?;
-        let (block, times) = (self.block_times, samples.extents().times);
+        let (block, times) = (self.room.block_times(), samples.extents().times);
         let mut from = 0;
         while from < times {
             if self.held.is_none() {
@@ -237,6 +243,10 @@ impl Flags {
             let whole = (filled + left) / block * block;
             let count = if whole > filled { whole - filled } else { left };
             self.room.put(&samples.times(from..from + count))?;
+            // The memory is used again.
+            if let (Memory::Device(slice), Some(gpu)) = (samples.memory(), self.room.gpu()) {
+                gpu.wait(slice.stream())?;
+            }
             from += count;
             if self.room.times().is_multiple_of(block) {
                 self.judge(sums, done)?;
@@ -251,7 +261,7 @@ impl Flags {
         let now = first + self.room.times() as u64;
         if now < end {
             // Of the block that is begun the rest is lost.
-            let over = now.next_multiple_of(self.block_times as u64);
+            let over = now.next_multiple_of(self.room.block_times() as u64);
             self.room.lose((over.min(end) - now) as usize)?;
             if over <= end {
                 self.judge(sums, done)?;
@@ -264,156 +274,11 @@ impl Flags {
     /// Judges the room's samples, and adds them to the sums.
     fn judge(&mut self, sums: &mut Sums, done: Done<'_>) -> Result<()> {
         let Some((first, lost)) = self.held.take() else { return Ok(()) };
+        self.room.close();
         let (moments, flagged) = self.room.judge()?;
         moments.count_into(&flagged, &mut self.judged);
         let samples = self.room.view();
         let times = samples.extents().times;
         sums.add(samples.times(lost..times), first + lost as u64, done)
     }
-}
-
-/// Room for samples that are judged together.
-enum Room {
-    Gpu(Box<Stage>, Arc<dyn Gpu>),
-    Host(Box<HostRoom>),
-}
-
-impl Room {
-    fn begin(&mut self) -> Result<()> {
-        match self {
-            Self::Gpu(stage, _) => stage.begin(),
-            Self::Host(room) => {
-                room.times = 0;
-                room.missing.clear();
-                Ok(())
-            }
-        }
-    }
-
-    fn times(&self) -> usize {
-        match self {
-            Self::Gpu(stage, _) => stage.times(),
-            Self::Host(room) => room.times,
-        }
-    }
-
-    fn left(&self) -> usize {
-        match self {
-            Self::Gpu(stage, _) => stage.left(),
-            Self::Host(room) => room.most - room.times,
-        }
-    }
-
-    fn lose(&mut self, times: usize) -> Result<()> {
-        match self {
-            _ if times == 0 => Ok(()),
-            Self::Gpu(stage, _) => stage.lose(times),
-            Self::Host(room) => {
-                room.missing.push(Missing::times(room.times..room.times + times));
-                room.times += times;
-                Ok(())
-            }
-        }
-    }
-
-    fn put(&mut self, samples: &Samples<'_>) -> Result<()> {
-        match self {
-            Self::Gpu(stage, gpu) => {
-                stage.put(samples)?;
-                // The memory is used again.
-                match samples.memory() {
-                    Memory::Device(slice) => gpu.wait(slice.stream()),
-                    Memory::Host(_) => Ok(()),
-                }
-            }
-            Self::Host(room) => room.put(samples),
-        }
-    }
-
-    fn judge(&mut self) -> Result<(&Moments, Vec<Missing>)> {
-        match self {
-            Self::Gpu(stage, _) => {
-                stage.close();
-                stage.judge()
-            }
-            Self::Host(room) => {
-                let HostRoom { shape, kurtosis, judge, moments, most, times, bytes, missing } =
-                    &mut **room;
-                let view = samples(shape, bytes, [*most, *times], missing);
-                kurtosis.sums_into(view, moments)?;
-                let flagged = judge.flagged(moments);
-                missing.extend(flagged.iter().cloned());
-                Ok((moments, flagged))
-            }
-        }
-    }
-
-    fn view(&self) -> Samples<'_> {
-        match self {
-            Self::Gpu(stage, _) => stage.view(),
-            Self::Host(room) => {
-                samples(&room.shape, &room.bytes, [room.most, room.times], &room.missing)
-            }
-        }
-    }
-}
-
-/// Room in host memory.
-struct HostRoom {
-    shape: Shape,
-    kurtosis: Kurtosis,
-    judge: Judge,
-    /// Sums of the stretch that was judged last.
-    moments: Moments,
-    /// Most times, and those that are there.
-    most: usize,
-    times: usize,
-    bytes: Vec<u8>,
-    missing: Vec<Missing>,
-}
-
-impl HostRoom {
-    fn new(shape: Shape, judge: Judge, block_times: usize, most: usize) -> Result<Self> {
-        let plan = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
-        let kurtosis = plan.device(Device::Cpu).build()?;
-        let most = most.max(1).next_multiple_of(block_times);
-        let bytes = device::zeros(shape.bytes(most))?;
-        let (moments, missing) = (Moments::default(), Vec::new());
-        Ok(Self { shape, kurtosis, judge, moments, most, times: 0, bytes, missing })
-    }
-
-    fn put(&mut self, samples: &Samples<'_>) -> Result<()> {
-        let Shape { channels, inputs, encoding, layout } = self.shape;
-        let (times, sample) = (samples.extents().times, encoding.bytes());
-        let bytes = samples.gather(layout)?;
-        let (rows, row) = match layout {
-            Layout::Tcn => (1, channels * inputs * sample),
-            Layout::Cnt => (channels * inputs, sample),
-        };
-        for (number, from) in bytes.chunks_exact(times * row).enumerate().take(rows) {
-            let first = (number * self.most + self.times) * row;
-            self.bytes[first..first + from.len()].copy_from_slice(from);
-        }
-        let first = self.times;
-        self.missing.extend(samples.gaps().map(|gap| {
-            let times = gap.times.start + first..gap.times.end + first;
-            Missing { times, ..gap }
-        }));
-        self.times += times;
-        Ok(())
-    }
-}
-
-/// The first `times` of the `most` times of a room.
-fn samples<'a>(
-    shape: &Shape,
-    bytes: &'a [u8],
-    [most, times]: [usize; 2],
-    missing: &'a [Missing],
-) -> Samples<'a> {
-    let Shape { channels, inputs, encoding, layout } = *shape;
-    let extents = Extents { channels, inputs, times: most };
-    let strides = Strides::dense(layout, extents, encoding.into());
-    let all = Samples::strided(bytes, encoding, extents, strides);
-    all.expect("a room holds all of them").times(0..times).missing(missing)
 }

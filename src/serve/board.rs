@@ -7,7 +7,8 @@ use std::sync::{
 
 use corrust::{
     correlate::{Shape, Visibilities, baseline},
-    live::{Clock, LiveDump, Tally, Watch},
+    live::{Clock, Tally, Watch},
+    run::Integration,
 };
 use num_complex::Complex;
 use serde::{Deserialize, Serialize};
@@ -61,7 +62,7 @@ pub struct Board {
 
 /// The latest dump and the waterfall, which viewers get.
 struct Display {
-    latest: Option<LiveDump>,
+    latest: Option<Integration>,
     waterfall: Waterfall,
 }
 
@@ -141,7 +142,7 @@ impl Board {
     }
 
     /// Shows a dump from now on.
-    pub fn show(&self, dump: &LiveDump) {
+    pub fn show(&self, dump: &Integration) {
         let Display { latest, waterfall } = &mut *self.display();
         let seconds = dump.times as f64 * self.about.clock.interval();
         waterfall.add(dump.start / dump.times, seconds, |input, channels| {
@@ -213,7 +214,7 @@ impl Board {
         even.then_some([first, last])
     }
 
-    fn shown(&self, dump: &LiveDump, waterfall: &Waterfall, look: &Look) -> Shown {
+    fn shown(&self, dump: &Integration, waterfall: &Waterfall, look: &Look) -> Shown {
         let shape = self.about.shape;
         let (inputs, channels) = (shape.inputs, shape.channels);
         let first = look.first.min(inputs - 1);
@@ -265,12 +266,12 @@ impl Board {
     /// The sum of a baseline over channels, and the samples behind it.
     fn sums(
         &self,
-        dump: &LiveDump,
+        dump: &Integration,
         (i, j): (usize, usize),
         channels: std::ops::Range<usize>,
     ) -> (Complex<f64>, u64) {
         let baseline = baseline(i, j);
-        let sum = |channel: usize| match &dump.dump.visibilities {
+        let sum = |channel: usize| match &dump.gates[0].visibilities {
             Visibilities::Integer(sums) => {
                 let Complex { re, im } = sums[[channel, baseline]];
                 Complex::new(re as f64, im as f64)
@@ -280,7 +281,8 @@ impl Board {
                 Complex::new(re.into(), im.into())
             }
         };
-        let valid = channels.clone().map(|channel| dump.dump.valid.get(channel, baseline)).sum();
+        let valid =
+            channels.clone().map(|channel| dump.gates[0].valid.get(channel, baseline)).sum();
         (channels.map(sum).sum(), valid)
     }
 }

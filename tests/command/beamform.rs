@@ -93,6 +93,59 @@ fn beams_are_what_plain_loops_give() {
     }
 }
 
+/// Beams of some channels are those of all, of a command and of a plan, with all that describes channels.
+#[test]
+fn beams_of_some_channels_are_those_of_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, &random((6, 3, 8, 2, 130), 6));
+    let array = r#"{"frequencies": [100e6, 101e6, 102e6, 103e6, 104e6, 105e6, 106e6, 107e6],
+        "sample_time": 1e-3, "start": "2026-03-01T00:00:00Z"}"#;
+    fs::write(folder.join("array.json"), array).unwrap();
+    let options = "beamform e.npy --weights a.npy --shifts s.npy --device";
+    for device in ["cpu", "sim", "sim,sim"] {
+        for (name, channels) in [("all", ""), ("some", "--channels 2..5")] {
+            done(
+                folder,
+                &format!(
+                    "{options} {device} -o {name}.npy --incoherent i-{name}.npy --clipped c-{name}.npy {channels}"
+                ),
+            );
+        }
+        let [all, some]: [Array4<u8>; 2] =
+            ["all.npy", "some.npy"].map(|name| ndarray_npy::read_npy(folder.join(name)).unwrap());
+        assert!(some == all.slice(ndarray::s![.., 2..5, .., ..]), "{device}");
+        let [all, some]: [Array3<u64>; 2] = ["c-all.npy", "c-some.npy"]
+            .map(|name| ndarray_npy::read_npy(folder.join(name)).unwrap());
+        assert!(some == all.slice(ndarray::s![2..5, .., ..]), "{device}");
+        let [all, some]: [Array3<i64>; 2] = ["i-all.npy", "i-some.npy"]
+            .map(|name| ndarray_npy::read_npy(folder.join(name)).unwrap());
+        assert!(some == all.slice(ndarray::s![2..5, .., ..]), "{device}");
+    }
+    // Frequencies and powers of the first beam, of floats [sample][channel].
+    let powers = |name: &str| {
+        let file = fs::read(folder.join(name)).unwrap();
+        let first = &b"fch1"[..];
+        let at = file.windows(4).position(|bytes| bytes == first).unwrap() + 4;
+        let frequency = f64::from_le_bytes(file[at..at + 8].try_into().unwrap());
+        let end = &b"HEADER_END"[..];
+        let data = file.windows(10).position(|bytes| bytes == end).unwrap() + 10;
+        let values: Vec<f32> =
+            file[data..].as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        (frequency, values)
+    };
+    for (name, channels) in [("all", ""), ("some", "--channels 2..5")] {
+        let of_beam = format!("--array array.json --beam 0 {channels}");
+        done(folder, &format!("{options} cpu -o {name}.fil {of_beam}"));
+    }
+    let ((first, all), (from, some)) = (powers("all.fil"), powers("some.fil"));
+    assert_eq!((first, from), (100.0, 102.0));
+    let expected = all.chunks_exact(8).flat_map(|channels| &channels[2..5]).copied();
+    assert!(expected.eq(some), "powers");
+    let said = refused(folder, &format!("{options} cpu -o j.npy --channels 5..9"));
+    assert!(said.contains("--channels 5..9: expected some of 8"), "{said}");
+}
+
 /// Voltages of 8 bits, told by the type of the file, to beams of every encoding; their powers; and refusals.
 #[test]
 fn voltages_of_eight_bits_make_beams_of_every_encoding() {

@@ -54,6 +54,32 @@ fn recordings_are_channelised() {
     assert_eq!(fs::read(folder.join("z.npy")).unwrap(), fs::read(folder.join("x.npy")).unwrap());
 }
 
+/// Some channels are those of all, in every layout, and with flags.
+#[test]
+fn some_channels_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    ndarray_npy::write_npy(folder.join("raw.npy"), &noise(3000)).unwrap();
+    let options = "channelise raw.npy --channels 16 --device cpu";
+    for flags in ["", "--flag sk --sk-times 16 --false-alarm 0.1"] {
+        for layout in ["tcn", "cnt"] {
+            let options = format!("{options} --output-layout {layout} {flags}");
+            done(folder, &format!("{options} -o all.npy"));
+            let said = done(folder, &format!("{options} -o some.npy --only 3..8"));
+            assert!(said.contains(" of 5 channels in "), "{said}");
+            let [all, some]: [Array4<i8>; 2] = ["all.npy", "some.npy"]
+                .map(|name| ndarray_npy::read_npy(folder.join(name)).unwrap());
+            let expected = match layout {
+                "tcn" => all.slice(ndarray::s![.., 3..8, .., ..]),
+                _ => all.slice(ndarray::s![3..8, .., .., ..]),
+            };
+            assert!(some == expected && expected.iter().any(|part| *part != 0), "{layout} {flags}");
+        }
+    }
+    let said = command::refused(folder, &format!("{options} -o no.npy --only 10..17"));
+    assert!(said.contains("--only 10..17: expected some of 16"), "{said}");
+}
+
 #[test]
 fn levels_and_gains() {
     let folder = tempfile::tempdir().unwrap();

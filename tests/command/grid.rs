@@ -50,6 +50,11 @@ fn beams_on_a_grid_are_those_of_the_library() {
         let found: Array4<f32> = ndarray_npy::read_npy(folder.join("i.npy")).unwrap();
         assert_eq!(Powers::F32(found), powers(&samples, false));
 
+        done(folder, &format!("{run} -o second.npy --channels 1..2 --device {device}"));
+        let found: Array4<f32> = ndarray_npy::read_npy(folder.join("second.npy")).unwrap();
+        let Powers::F32(expected) = powers(&samples, false) else { panic!("no floats") };
+        assert!(found == expected.slice(ndarray::s![1..2, .., .., ..]), "{device}");
+
         done(folder, &format!("{run} -o h.npy --half --device {device}"));
         let bytes = fs::read(folder.join("h.npy")).unwrap();
         let Powers::F16(expected) = powers(&samples, true) else { panic!("no halves") };

@@ -6,9 +6,10 @@ use corrust::{
     correlate::baselines,
     format::npy::{Dtype, Writer},
     live::{
-        Geometry, LiveDump,
+        Geometry,
         spead::{Item, id},
     },
+    run::Integration,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -155,7 +156,7 @@ impl Case {
 
     /// Checks dumps of `integration` times, of which only dumps with samples are expected; `first` is the
     /// recording's first time.
-    pub fn check(&self, dumps: &[LiveDump], integration: u64, first: u64) {
+    pub fn check(&self, dumps: &[Integration], integration: u64, first: u64) {
         let end = first + (self.slots * self.geometry.heap_times) as u64;
         let numbers = first / integration..end / integration;
         let starts: Vec<u64> = dumps.iter().map(|dump| dump.start).collect();
@@ -169,12 +170,12 @@ impl Case {
         assert_eq!(starts, expected);
         for dump in dumps {
             let (sums, counts) = self.dump(dump.start as i64 - first as i64, integration as i64);
-            let found = dump.dump.visibilities.integer().unwrap();
+            let found = dump.gates[0].visibilities.integer().unwrap();
             let found: Vec<_> = found.iter().map(|sum| [sum.re, sum.im]).collect();
             assert_eq!(found, sums, "dump from {}", dump.start);
             let width = baselines(self.geometry.shape().inputs);
             let valid: Vec<_> =
-                (0..sums.len()).map(|k| dump.dump.valid.get(k / width, k % width)).collect();
+                (0..sums.len()).map(|k| dump.gates[0].valid.get(k / width, k % width)).collect();
             assert_eq!(valid, counts, "dump from {}", dump.start);
         }
     }

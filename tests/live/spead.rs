@@ -12,9 +12,10 @@ use corrust::{
     Correlator, Device,
     correlate::{Folding, baselines},
     live::{
-        Assembler, Chunk, Fate, Geometry, Integrator, LiveDump, Passed, Window,
+        Assembler, Chunk, Fate, Geometry, Integrator, Passed, Window,
         spead::{Fault, Item, Packet, id, packets},
     },
+    run::Integration,
 };
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
@@ -28,7 +29,7 @@ struct Bench {
     passed: Receiver<Passed>,
     spent: mpsc::Sender<Chunk>,
     integrator: Integrator,
-    dumps: Vec<LiveDump>,
+    dumps: Vec<Integration>,
     faults: HashMap<&'static str, u64>,
     heap: u64,
 }
@@ -98,7 +99,7 @@ impl Bench {
         self.window.flush(false);
         self.correlate();
         let (end, dumps) = (self.window.end(), &mut self.dumps);
-        let done = |dump: &LiveDump| {
+        let done = |dump: &Integration| {
             dumps.push(dump.clone());
             Ok(())
         };
@@ -177,8 +178,8 @@ fn gates_count_from_the_sync_time() {
     bench.end();
     assert!(bench.dumps.len() > 3);
     for dump in &bench.dumps {
-        assert_eq!(dump.gates().count(), 2);
-        for (gate, found) in dump.gates().enumerate() {
+        assert_eq!(dump.gates.len(), 2);
+        for (gate, found) in dump.gates.iter().enumerate() {
             let is_in = |time: usize| usize::from(CYCLE[time % 5]) == gate;
             let (sums, counts) = case.dump_of(dump.start as i64, 32, is_in);
             let found_sums = found.visibilities.integer().unwrap();
@@ -247,9 +248,9 @@ fn delays_go_on_over_chunks_that_never_came() {
             .dumps
             .iter()
             .map(|dump| {
-                let sums = dump.dump.visibilities.integer().unwrap();
+                let sums = dump.gates[0].visibilities.integer().unwrap();
                 let sums: Vec<_> = sums.iter().map(|sum| [sum.re, sum.im]).collect();
-                let valid = (0..sums.len()).map(|k| dump.dump.valid.get(k / width, k % width));
+                let valid = (0..sums.len()).map(|k| dump.gates[0].valid.get(k / width, k % width));
                 let valid: Vec<_> = valid.collect();
                 (dump.start, sums, valid)
             })
@@ -431,7 +432,7 @@ fn small_heaps_hold_their_samples_in_the_item() {
         bench.heap(1, &items, &[], 8);
     }
     bench.end();
-    let sums = bench.dumps[0].dump.visibilities.integer().unwrap();
+    let sums = bench.dumps[0].gates[0].visibilities.integer().unwrap();
     assert_eq!((sums[[0, 0]].re, bench.count(Fate::Placed)), (4 * (25 + 61), 4));
 }
 

@@ -16,9 +16,10 @@ use corrust::{
     Correlator, Device,
     correlate::baselines,
     live::{
-        Chunk, Fate, Geometry, Integrator, LiveDump, Passed, Receiver, Window, cut_packets, open,
+        Chunk, Fate, Geometry, Integrator, Passed, Receiver, Window, cut_packets, open,
         spead::{Item, id, packets},
     },
+    run::Integration,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -204,14 +205,14 @@ impl Judge<'_> {
         self.shared.done.store(done, Ordering::Relaxed);
     }
 
-    fn judge(&mut self, dump: &LiveDump) {
+    fn judge(&mut self, dump: &Integration) {
         let Geometry { polarisations, channels, heap_times, .. } = GEOMETRY;
         let inputs = GEOMETRY.shape().inputs;
         let there = self.there.remove(&dump.start).expect("a dump of a chunk");
         let first = dump.start as usize / heap_times;
         let width = baselines(inputs);
         let pairs: Vec<_> = (0..inputs).flat_map(|i| (0..=i).map(move |j| [i, j])).collect();
-        let visibilities = dump.dump.visibilities.integer().unwrap();
+        let visibilities = dump.gates[0].visibilities.integer().unwrap();
         for channel in 0..channels {
             for (baseline, pair) in pairs.iter().enumerate() {
                 let (mut sum, mut count) = ([0; 2], 0);
@@ -229,7 +230,7 @@ impl Judge<'_> {
                     "{pair:?} in channel {channel} at {}",
                     dump.start
                 );
-                let valid = dump.dump.valid.get(channel, baseline);
+                let valid = dump.gates[0].valid.get(channel, baseline);
                 assert_eq!(valid, count, "{pair:?} in channel {channel} at {}", dump.start);
             }
         }

@@ -34,6 +34,8 @@ struct Case {
     first: u32,
     frames: u32,
     random: StdRng,
+    /// Device of the service.
+    device: &'static str,
 }
 
 const PAYLOAD: usize = 64;
@@ -58,10 +60,11 @@ impl Case {
     fn options(&self, encoding: &str) -> String {
         let threads: Vec<_> = self.threads.iter().map(u16::to_string).collect();
         format!(
-            "--vdif {} --thread-channels {} --encoding {encoding} --rate {} --frame-bytes {PAYLOAD} --device cpu",
+            "--vdif {} --thread-channels {} --encoding {encoding} --rate {} --frame-bytes {PAYLOAD} --device {}",
             threads.join(","),
             self.channels,
-            self.rate()
+            self.rate(),
+            self.device
         )
     }
 
@@ -288,6 +291,7 @@ fn complex_frames_of_several_channels_too() {
         first: 0,
         frames: 800,
         random: StdRng::seed_from_u64(2),
+        device: "cpu",
     };
     // A second before, of 4000 frames: chunks of 3 and of 15 frames begin elsewhere than the recording does.
     case.check(1, "--channelise 8 --taps 4 --oversample 8/4", 100, true);
@@ -311,6 +315,7 @@ fn sampled(seed: u64) -> Case {
         first: 3990,
         frames: 150,
         random: StdRng::seed_from_u64(seed),
+        device: "cpu",
     }
 }
 
@@ -320,6 +325,17 @@ fn spectra_become_subchannels_and_are_flagged() {
     let flag = "--flag sk --false-alarm 0.05 --sk-times";
     sampled(8).check(0, &format!("--channelise 16 {flag} 40"), 80, false);
     sampled(9).check(0, "--channelise 16 --upchannelise 4 --unit-noise", 20, false);
+    for (seed, steps) in [(11, String::new()), (12, format!("--upchannelise 2 {flag} 24"))] {
+        // Channels of spectra that the first of several GPUs makes.
+        let mut case = Case { device: "sim,sim", ..sampled(seed) };
+        case.check(0, &format!("--channelise 16 {steps}"), 120, false);
+    }
+    // Flags and subchannels of all channels, sums of some of them.
+    let engine = format!("--channelise 16 --upchannelise 2 {flag} 24");
+    let mut case = sampled(13);
+    let (encoding, rate) = (case.encoding(), case.rate());
+    let offline = format!("{engine} --rate {rate} --channels 5..19");
+    case.compare(0, [&encoding, &format!("{engine} --only 5..19")], 120, false, |_| offline);
     sampled(10).check(0, &format!("--channelise 16 --upchannelise 2 {flag} 24"), 120, false);
 }
 
@@ -369,6 +385,7 @@ fn channels_of_one_and_two_bits_are_correlated_as_they_are() {
             first: 0,
             frames,
             random: StdRng::seed_from_u64(7),
+            device: "cpu",
         };
         let encoding = format!("b{bits}");
         let offline = format!("--encoding {encoding}");

@@ -24,6 +24,11 @@ impl Buffer {
         Ok(Self { gpu: gpu.clone(), address, bytes })
     }
 
+    /// GPU that has the memory.
+    pub(crate) fn gpu(&self) -> &Arc<dyn Gpu> {
+        &self.gpu
+    }
+
     /// Device address.
     pub fn address(&self) -> u64 {
         self.address

@@ -1,22 +1,19 @@
-//! Samples on a GPU that are judged there.
+//! Samples that are put together and judged, on a GPU or in host memory.
 
 use std::sync::Arc;
 
-use super::{
-    judge::Judge,
-    plan::{Builder, Kurtosis},
-    sums::Sums,
-};
+use super::{judge::Judge, plan::Kurtosis, sums::Sums};
 use crate::{
     device::{
         gpu::{Gpu, Rows, Stream},
+        host,
         memory::Buffer,
     },
     error::{Error, Result},
     layout::Layout,
     samples::{
         extents::{Extents, Memory, Strides},
-        gather::zero_rows,
+        gather::{Zeros, zero_rows},
         missing::Missing,
         shape::Shape,
         view::Samples,
@@ -24,8 +21,9 @@ use crate::{
     stream::fill::Fill,
 };
 
-/// Samples that are brought to a GPU once: whole blocks of times are put together there and judged, and flagged ones become
-/// zero where they lie. There is room for two stretches of times, of which one is filled while the other is used.
+/// Samples that are brought to a GPU once, or copied in host memory: whole blocks of times are put together there and judged, and
+/// flagged ones become zero where they lie. There is room for two stretches of times, of which one is filled while the other is
+/// used.
 ///
 /// ```
 /// use corrust_host::{
@@ -52,7 +50,8 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct Stage {
-    gpu: Arc<dyn Gpu>,
+    /// GPU that has the samples; none for host memory.
+    gpu: Option<Arc<dyn Gpu>>,
     kurtosis: Kurtosis,
     judge: Judge,
     /// Sums of the stretch that was judged last.
@@ -68,14 +67,19 @@ pub struct Stage {
     lent: bool,
 }
 
-/// Memory for samples, and the stream of the work on them.
+/// Room for a stretch of times.
 #[derive(Debug)]
 struct Room {
-    stream: Stream,
-    buffer: Buffer,
-    fill: Fill,
+    memory: RoomMemory,
     times: usize,
     missing: Vec<Missing>,
+}
+
+#[derive(Debug)]
+enum RoomMemory {
+    Host(Vec<u8>),
+    /// Memory of a GPU, the stream of the work on it, and zeros for it.
+    Device(Buffer, Stream, Fill),
 }
 
 impl Stage {
@@ -90,26 +94,46 @@ impl Stage {
         block_times: usize,
         most: usize,
     ) -> Result<Self> {
-        let plan: Builder = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
+        let plan = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
         let kurtosis = plan.gpu(Some(gpu.clone())).build()?;
-        let room_times = most.max(1).next_multiple_of(block_times);
         let room = || {
             let (buffer, fill) = (Buffer::new(gpu, 0)?, Fill::new(gpu)?);
-            let stream = gpu.create_stream()?;
-            Ok::<_, Error>(Room { stream, buffer, fill, times: 0, missing: Vec::new() })
+            Ok(RoomMemory::Device(buffer, gpu.create_stream()?, fill))
         };
-        Ok(Self {
-            gpu: gpu.clone(),
+        let rooms = [room()?, room()?];
+        Ok(Self::of(rooms, Some(gpu.clone()), (kurtosis, judge), shape, most))
+    }
+
+    /// Room in host memory for `most` times, at least 1, rounded up to whole blocks of the plan that sums them, on whatever device.
+    pub fn in_host(plan: (Kurtosis, Judge), shape: Shape, most: usize) -> Self {
+        let rooms = [RoomMemory::Host(Vec::new()), RoomMemory::Host(Vec::new())];
+        Self::of(rooms, None, plan, shape, most)
+    }
+
+    fn of(
+        rooms: [RoomMemory; 2],
+        gpu: Option<Arc<dyn Gpu>>,
+        (kurtosis, judge): (Kurtosis, Judge),
+        shape: Shape,
+        most: usize,
+    ) -> Self {
+        Self {
+            gpu,
+            room_times: most.max(1).next_multiple_of(kurtosis.block_times()),
             kurtosis,
             judge,
             sums: Sums::default(),
             shape,
-            room_times,
-            rooms: [room()?, room()?],
+            rooms: rooms.map(|memory| Room { memory, times: 0, missing: Vec::new() }),
             now: 0,
             closed: 0,
             lent: false,
-        })
+        }
+    }
+
+    /// GPU that has the samples; none where they are in host memory.
+    pub fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
+        self.gpu.as_ref()
     }
 
     /// Shape of the samples.
@@ -142,9 +166,13 @@ impl Stage {
         let room = &mut self.rooms[self.now];
         room.times = 0;
         room.missing.clear();
-        if room.buffer.bytes() < bytes {
-            self.gpu.wait(room.stream)?;
-            room.buffer.reserve(bytes)?;
+        match &mut room.memory {
+            RoomMemory::Host(samples) if samples.len() < bytes => *samples = host::zeros(bytes)?,
+            RoomMemory::Device(buffer, stream, _) if buffer.bytes() < bytes => {
+                buffer.gpu().wait(*stream)?;
+                buffer.reserve(bytes)?;
+            }
+            _ => {}
         }
         Ok(())
     }
@@ -165,7 +193,9 @@ impl Stage {
         // Waits for the second room even if the first fails.
         let mut waited = Ok(());
         for room in &self.rooms {
-            waited = waited.and(self.gpu.wait(room.stream));
+            if let RoomMemory::Device(buffer, stream, _) = &room.memory {
+                waited = waited.and(buffer.gpu().wait(*stream));
+            }
         }
         waited
     }
@@ -200,7 +230,7 @@ impl Stage {
         }
     }
 
-    /// Adds samples of further times, in host memory or the GPU's. They may be used again when it returns, of a GPU in the order
+    /// Adds samples of further times, in host memory or, of a stage on a GPU, that GPU's. They may be used again when it returns, of a GPU in the order
     /// of their stream.
     ///
     /// # Errors
@@ -238,32 +268,40 @@ impl Stage {
         if times == 0 {
             return Ok(());
         }
-        let (stream, to) = (self.rooms[self.now].stream, self.rooms[self.now].buffer.address());
         let rows = self.rows(times, samples.row_stride());
+        let gathered = self.rows(times, times * encoding.bytes());
         let gaps: Vec<Missing> = samples.gaps().collect();
-        match samples.memory() {
-            Memory::Device(slice) if self.is_regular(samples) => {
-                slice.check(&self.gpu)?;
-                self.gpu.order(slice.stream(), stream)?;
+        let is_regular = self.is_regular(samples);
+        match (&mut self.rooms[self.now].memory, samples.memory()) {
+            (RoomMemory::Host(to), Memory::Host(bytes)) => match is_regular && samples.is_ready() {
+                true => copy(to, bytes, &rows),
+                false => copy(to, &samples.gather(layout)?, &gathered),
+            },
+            (RoomMemory::Device(to, stream, _), Memory::Device(slice)) if is_regular => {
+                let gpu = to.gpu();
+                slice.check(gpu)?;
+                gpu.order(slice.stream(), *stream)?;
                 // SAFETY: the room has place for as many times; the samples reach as far as their strides lead.
-                unsafe { self.gpu.copy_rows(stream, to, slice.address(), &rows)? };
-                self.gpu.order(stream, slice.stream())?;
+                unsafe { gpu.copy_rows(*stream, to.address(), slice.address(), &rows)? };
+                gpu.order(*stream, slice.stream())?;
                 if !samples.is_ready() {
                     self.clear(self.now, &self.placed(&gaps))?;
                 }
             }
-            Memory::Host(bytes) if self.is_regular(samples) && samples.is_ready() => {
+            (RoomMemory::Device(to, stream, _), Memory::Host(bytes))
+                if is_regular && samples.is_ready() =>
+            {
                 self.lent = true;
                 // SAFETY: as above; the caller's promise.
-                unsafe { self.gpu.copy_in(stream, to, bytes, &rows)? };
+                unsafe { to.gpu().copy_in(*stream, to.address(), bytes, &rows)? };
             }
-            _ => {
-                let bytes = samples.gather_from(&self.gpu, layout)?;
-                let rows = self.rows(times, times * encoding.bytes());
+            (RoomMemory::Device(to, stream, _), _) => {
+                let bytes = samples.gather_from(to.gpu(), layout)?;
                 // SAFETY: as above.
-                unsafe { self.gpu.copy_in(stream, to, &bytes, &rows)? };
-                self.gpu.wait(stream)?;
+                unsafe { to.gpu().copy_in(*stream, to.address(), &bytes, &gathered)? };
+                to.gpu().wait(*stream)?;
             }
+            (RoomMemory::Host(_), Memory::Device(_)) => return samples.check_host(),
         }
         let gaps = self.placed(&gaps);
         let room = &mut self.rooms[self.now];
@@ -310,9 +348,20 @@ impl Stage {
         let size = encoding.bytes();
         let zeros = gaps.iter().flat_map(|gap| zero_rows(gap, layout, None, counts, size));
         let zeros: Vec<_> = zeros.collect();
-        let Room { stream, buffer, fill, .. } = &mut self.rooms[number];
-        // SAFETY: the samples are within the room; the stream orders all work on it.
-        unsafe { fill.fill(*stream, buffer.address(), &zeros, encoding.zero()[0]) }
+        let zero = encoding.zero()[0];
+        match &mut self.rooms[number].memory {
+            RoomMemory::Host(samples) => {
+                for Zeros { first, pitch, width, rows } in zeros {
+                    let starts = (0..rows).map(|row| first + row * pitch);
+                    starts.for_each(|start| samples[start..start + width].fill(zero));
+                }
+                Ok(())
+            }
+            // SAFETY: the samples are within the room; the stream orders all work on it.
+            RoomMemory::Device(buffer, stream, fill) => unsafe {
+                fill.fill(*stream, buffer.address(), &zeros, zero)
+            },
+        }
     }
 
     /// Judges the stretch that was [closed](Self::close) last, once: flagged samples become zero and missing. Returns sums
@@ -329,7 +378,7 @@ impl Stage {
         Ok((&self.sums, flagged))
     }
 
-    /// The samples of the stretch that was [closed](Self::close) last, in the GPU's memory; missing ones are zero there.
+    /// The samples of the stretch that was [closed](Self::close) last; missing ones are zero in memory.
     pub fn view(&self) -> Samples<'_> {
         self.rooms[self.closed].view(&self.shape, self.room_times)
     }
@@ -348,9 +397,21 @@ impl Room {
         let Shape { channels, inputs, encoding, layout } = *shape;
         let extents = Extents { channels, inputs, times: room_times };
         let strides = Strides::dense(layout, extents, encoding.into());
-        let slice = self.buffer.slice().on(self.stream);
-        let samples = Samples::strided(slice, encoding, extents, strides);
+        let located = match &self.memory {
+            RoomMemory::Host(samples) => Memory::Host(samples),
+            RoomMemory::Device(buffer, stream, _) => Memory::Device(buffer.slice().on(*stream)),
+        };
+        let samples = Samples::strided(located, encoding, extents, strides);
         let samples = samples.expect("the room holds them").missing_zeroed(&self.missing);
         samples.times(0..self.times)
+    }
+}
+
+/// Copies rows of host memory.
+fn copy(to: &mut [u8], from: &[u8], rows: &Rows) {
+    let Rows { from: first, from_pitch, to: place, to_pitch, width, count } = *rows;
+    for row in 0..count {
+        let (from, to) = (&from[first + row * from_pitch..], &mut to[place + row * to_pitch..]);
+        to[..width].copy_from_slice(&from[..width]);
     }
 }

@@ -113,8 +113,7 @@ pub struct Block {
     /// Number of times.
     pub times: usize,
     /// Missing samples, counted from the block's start. Ranges of channelised voltages are ascending and disjoint in time,
-    /// with all channels and inputs missing, except in VDIF, live streams and ranges that
-    /// [`Flagged`](crate::run::Flagged) adds; raw samples and words of bits are missing input by input, and their bytes
+    /// with all channels and inputs missing, except in VDIF and live streams; raw samples and words of bits are missing input by input, and their bytes
     /// have no meaning.
     pub missing: Vec<Missing>,
     /// Times that are missing before the block's first one and have no samples here: [`BlocksOf`](crate::run::BlocksOf)

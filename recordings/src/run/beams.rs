@@ -1,5 +1,7 @@
 //! Beams of a stream.
 
+use std::ops::Range;
+
 use corrust_host::{
     Beamformer, Error, Result, Samples,
     beamform::{Beams, Shape},
@@ -15,16 +17,23 @@ pub struct BeamsOf<'a, Tell> {
     beams: Beams,
     tell: Tell,
     steer: Option<Steer<'a>>,
+    channels: Option<Range<usize>>,
 }
 
 /// May give a plan other weights before the samples from a time on.
 type Steer<'a> = Box<dyn FnMut(&mut Beamformer, u64) -> Result<()> + 'a>;
 
-impl<'a, Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> BeamsOf<'a, Tell> {
+impl<'a, Tell: FnMut(u64, Option<&mut Beams>, u64) -> Result<()>> BeamsOf<'a, Tell> {
     /// Beams of a plan; `tell` is given the first time of each piece, its beams, none within a long gap, and how many
-    /// times it has.
+    /// times it has. It may exchange beams with others, whose memory is used again.
     pub fn new(beamformer: Beamformer, tell: Tell) -> Self {
-        Self { beamformer, beams: Beams::default(), tell, steer: None }
+        Self { beamformer, beams: Beams::default(), tell, steer: None, channels: None }
+    }
+
+    /// Forms beams of some channels, all channels of the plan.
+    #[must_use]
+    pub fn of_channels(self, channels: Range<usize>) -> Self {
+        Self { channels: Some(channels), ..self }
     }
 
     /// Calls `steer` with the plan and the first time of each piece before the piece's beams are formed: weights and shifts
@@ -36,7 +45,7 @@ impl<'a, Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> BeamsOf<'a, Tell> 
     }
 }
 
-impl<Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> Product for BeamsOf<'_, Tell> {
+impl<Tell: FnMut(u64, Option<&mut Beams>, u64) -> Result<()>> Product for BeamsOf<'_, Tell> {
     fn process(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {
         let Some(samples) = &piece.samples else {
             return (self.tell)(piece.start, None, piece.times);
@@ -46,14 +55,20 @@ impl<Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> Product for BeamsOf<'_
         }
         let Shape { dishes, polarisations, .. } = *self.beamformer.shape();
         let mut gaps = Vec::new();
-        let voltages = voltages(samples, [dishes, polarisations], &mut gaps)?;
+        let samples = some(samples, self.channels.as_ref());
+        let voltages = voltages(&samples, [dishes, polarisations], &mut gaps)?;
         self.beamformer.beamform_into(voltages, &mut self.beams)?;
-        (self.tell)(piece.start, Some(&self.beams), piece.times)
+        (self.tell)(piece.start, Some(&mut self.beams), piece.times)
     }
 
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }
+}
+
+/// The samples of some channels, or all.
+pub(super) fn some<'a>(samples: &Samples<'a>, channels: Option<&Range<usize>>) -> Samples<'a> {
+    channels.map_or(*samples, |range| samples.channels(range.clone()))
 }
 
 /// The samples with a channel for each channel and polarisation, as beamformers take them, and with their missing ones, which

@@ -1,4 +1,4 @@
-//! Samples that are judged on a GPU, on their way to plans there.
+//! Samples that are judged on their way to plans.
 
 use corrust_host::{
     Result, Samples,
@@ -7,13 +7,13 @@ use corrust_host::{
 };
 use ndarray::Array4;
 
-use super::{
-    flagged::Tell,
-    source::{Head, Piece, Source, Wants},
-};
+use super::source::{Head, Piece, Source, Wants};
 
-/// Samples in the memory of a GPU, where blocks of times are judged by their spectral kurtosis: flagged ones are missing, and
-/// zero. Samples reach the GPU once, for all plans there. Blocks are counted from the first time.
+/// Callback for the sums and flagged samples of a stretch of times.
+type Tell = Box<dyn FnMut(&Sums, &[Missing]) -> Result<()> + Send>;
+
+/// Samples in the memory of a stage, where blocks of times are judged by their spectral kurtosis: flagged ones are missing, and
+/// zero. Samples reach a GPU once, for all plans there. Blocks are counted from the first time.
 pub struct Flag<'a> {
     /// Before the source, whose memory it reads until it is gone.
     stage: Stage,
@@ -25,14 +25,18 @@ pub struct Flag<'a> {
     gap: u64,
     /// A stretch that is filled already: times of the gap before it, and its own.
     ahead: Option<(u64, usize)>,
-    /// The current piece, and the times of the stretch after it if it is a gap.
+    /// The current piece, and times of the stretch after it.
     start: u64,
     times: u64,
-    next: Option<u64>,
+    left: u64,
+    /// Whether the current piece is a gap.
+    in_gap: bool,
+    /// Most times of a piece in host memory.
+    soon: u64,
 }
 
 impl<'a> Flag<'a> {
-    /// Judges the samples of a source on the GPU of a stage.
+    /// Judges the samples of a source on a stage. Those of a source in a GPU's memory take a stage there.
     ///
     /// `tell` is given the sums of each stretch of times, and the flagged samples, counted from its first time, before the
     /// samples are handed on. All of a recording is judged, whatever is [wanted](Source::begin).
@@ -50,7 +54,9 @@ impl<'a> Flag<'a> {
             ahead: None,
             start: 0,
             times: 0,
-            next: None,
+            left: 0,
+            in_gap: false,
+            soon: u64::MAX,
         }
     }
 
@@ -117,8 +123,8 @@ impl<'a> Flag<'a> {
             return Ok((passed, 0));
         }
         self.stage.close();
-        // Of files the next samples come while these are judged and used; a stream may be long in coming.
-        if self.head().times.is_some() {
+        // Of files the next samples come to a GPU while these are judged and used; a stream may be long in coming.
+        if self.stage.gpu().is_some() && self.head().times.is_some() {
             self.ahead = Some(self.fill()?);
         }
         let (sums, flagged) = self.stage.judge()?;
@@ -133,28 +139,37 @@ impl Source for Flag<'_> {
     }
 
     fn begin(&mut self, wants: &Wants) {
+        if self.stage.gpu().is_none() {
+            self.soon = wants.soon;
+        }
         self.source.begin(&Wants { end: u64::MAX, ..*wants });
     }
 
     fn advance(&mut self) -> Result<bool> {
         self.start += std::mem::take(&mut self.times);
-        self.times = match self.next.take() {
-            Some(times) => times,
-            None => match self.stretch()? {
-                (0, times) => times,
-                (passed, times) => {
-                    self.next = Some(times);
-                    passed
-                }
-            },
-        };
+        self.in_gap = false;
+        if self.left == 0 {
+            let (passed, times) = self.stretch()?;
+            (self.left, self.in_gap) = (times, passed > 0);
+            if self.in_gap {
+                self.times = passed;
+                return Ok(true);
+            }
+        }
+        self.times = self.left.min(self.soon);
+        self.left -= self.times;
         Ok(self.times > 0)
     }
 
     fn piece(&self) -> Piece<Samples<'_>> {
         let (start, times) = (self.start, self.times);
-        let samples = (times > 0 && self.next.is_none()).then(|| self.stage.view());
-        Piece { start, times, samples, host: None }
+        let samples = (times > 0 && !self.in_gap).then(|| {
+            let stretch = self.stage.view();
+            let end = stretch.extents().times - self.left as usize;
+            stretch.times(end - times as usize..end)
+        });
+        let host = samples.filter(|_| self.stage.gpu().is_none());
+        Piece { start, times, samples, host }
     }
 
     fn clipped(&self) -> Result<Vec<u64>> {
@@ -177,7 +192,7 @@ mod tests {
     use super::*;
     use crate::{
         formats::{Block, Recording},
-        run::{BlocksOf, Flagged, Reader},
+        run::Reader,
     };
 
     /// Numbers of 3 inputs and 2 channels, with a carrier in some, and a gap.
@@ -252,11 +267,11 @@ mod tests {
     }
 
     /// Samples, as bytes and whether they are missing, and the reports on blocks.
-    type Found = (Vec<(u8, bool)>, Vec<(Vec<i64>, usize)>, usize);
+    type Found = (Vec<(u8, bool)>, Vec<Told>);
 
-    fn found(mut source: impl Source, told: &Mutex<Vec<(Vec<i64>, usize)>>) -> Found {
+    fn found(mut source: impl Source, told: &Mutex<Vec<Told>>) -> Found {
         let gpu = Device::Sim.open().unwrap();
-        let (mut all, mut flagged) = (Vec::new(), 0);
+        let mut all = Vec::new();
         while source.advance().unwrap() {
             let piece = source.piece();
             let Some(samples) = piece.samples else {
@@ -272,18 +287,43 @@ mod tests {
                         && gap.channels.contains(&channel)
                         && gap.inputs.contains(&input)
                 });
-                flagged += usize::from(lost);
                 all.push((*byte, lost));
             }
         }
-        (all, told.lock().unwrap().clone(), flagged)
+        (all, told.lock().unwrap().clone())
     }
 
     /// Sums of a block, and its inputs that are flagged.
     type Told = (Vec<i64>, usize);
 
+    /// All of a recording, judged at once.
+    fn expected(
+        mut noise: Noise,
+        mut plan: Kurtosis,
+        judge: &Judge,
+        hear: &mut Tell,
+    ) -> Vec<(u8, bool)> {
+        let (shape, times) = (noise.shape, noise.times as usize);
+        let mut block = Block::new();
+        noise.read_block(times, &mut block).unwrap();
+        let sums = plan.sums(block.view(&shape)).unwrap();
+        let flagged = judge.flagged(&sums);
+        hear(&sums, &flagged).unwrap();
+        block.missing.extend(flagged);
+        let bytes = block.view(&shape).gather(Layout::Tcn).unwrap();
+        let lost = |at: usize| {
+            let (time, channel, input) = (at / 6, at / 3 % 2, at % 3);
+            block.missing.iter().any(|gap| {
+                gap.times.contains(&time)
+                    && gap.channels.contains(&channel)
+                    && gap.inputs.contains(&input)
+            })
+        };
+        bytes.iter().enumerate().map(|(at, byte)| (*byte, lost(at))).collect()
+    }
+
     #[test]
-    fn what_is_judged_on_a_gpu_is_what_is_judged_as_it_is_read() {
+    fn what_is_judged_on_the_way_is_what_is_judged_at_once() {
         let gpu = Device::Sim.open().unwrap();
         for layout in [Layout::Tcn, Layout::Cnt] {
             let shape = Shape { inputs: 3, channels: 2, encoding: Encoding::Ci4, layout };
@@ -305,20 +345,31 @@ mod tests {
                         Ok(())
                     }
                 };
-                let plan = Kurtosis::builder().encoding(Encoding::Ci4).block_times(32);
-                let plan = plan.device(Device::Cpu).build().unwrap();
+                let plan = || {
+                    let plan = Kurtosis::builder().encoding(Encoding::Ci4).block_times(32);
+                    plan.device(Device::Cpu).build().unwrap()
+                };
                 let to = told();
-                let blocks = BlocksOf::recording(Box::new(noise()), 320).whole();
-                let flagged = Flagged::over(blocks, (plan, judge()), hear(&to));
-                let expected = found(Reader::of(flagged), &to);
-                assert!(expected.2 > 32, "{layout} {gap:?}");
+                let mut each: Tell = Box::new(hear(&to));
+                let samples = expected(noise(), plan(), &judge(), &mut each);
+                let blocks = to.lock().unwrap().clone();
+                let flagged = blocks.iter().map(|(_, inputs)| inputs).sum::<usize>();
+                assert!(flagged > 0, "{layout} {gap:?}");
                 for (at_once, most) in [(320, 320), (7, 64), (50, 96), (1003, 32), (33, 2000)] {
-                    let to = told();
-                    let stage = Stage::new(&gpu, shape, judge(), 32, most).unwrap();
-                    let reader = Reader::over(Box::new(noise()), at_once);
-                    let ours = found(Flag::over(reader, stage, hear(&to)), &to);
-                    assert!(ours.0 == expected.0, "{layout} {gap:?} {at_once} {most}");
-                    assert!(ours.1 == expected.1, "{layout} {gap:?} {at_once} {most}");
+                    for (on_gpu, soon) in [(true, u64::MAX), (false, u64::MAX), (false, 50)] {
+                        let to = told();
+                        let stage = match on_gpu {
+                            true => Stage::new(&gpu, shape, judge(), 32, most).unwrap(),
+                            false => Stage::in_host((plan(), judge()), shape, most),
+                        };
+                        let reader = Reader::over(Box::new(noise()), at_once);
+                        let mut flag = Flag::over(reader, stage, hear(&to));
+                        flag.begin(&Wants { soon, ..Wants::default() });
+                        let ours = found(flag, &to);
+                        let what = format!("{layout} {gap:?} {at_once} {most} {on_gpu} {soon}");
+                        assert!(ours.0 == samples, "{what}");
+                        assert!(ours.1 == blocks, "{what}");
+                    }
                 }
             }
         }

@@ -2,8 +2,8 @@
 //!
 //! A [`Source`] hands out samples piece by piece: a [`Reader`] reads any [`Recording`](crate::formats::Recording) ahead,
 //! passing over long gaps. A step wraps a source and is one: [`Channelise`] makes spectra of raw voltages, [`Flag`] judges
-//! samples on a GPU, [`Bring`] copies them there once. Steps in host memory are [`Blocks`] over blocks, and work on the thread
-//! that reads ahead: [`Upchannelise`] makes subchannels, [`Flagged`] judges samples. A [`Run`] makes [`Product`]s of a source;
+//! samples, [`Bring`] copies them to a GPU once. Steps in host memory are [`Blocks`] over blocks, and work on the thread
+//! that reads ahead: [`Upchannelise`] makes subchannels. A [`Run`] makes [`Product`]s of a source;
 //! [`Dumps`] is an iterator of one, the visibilities. [`Behind`] writes what was made while the next is made.
 
 pub(crate) mod beams;
@@ -14,7 +14,6 @@ pub(crate) mod channelise;
 pub(crate) mod complete;
 pub(crate) mod dumps;
 pub(crate) mod flag;
-pub(crate) mod flagged;
 pub(crate) mod folding;
 pub(crate) mod grid_beams;
 pub(crate) mod read;
@@ -33,7 +32,6 @@ pub use bring::Bring;
 pub use channelise::Channelise;
 pub use dumps::Dumps;
 pub use flag::Flag;
-pub use flagged::Flagged;
 pub use folding::{DISPERSION, Folding};
 pub use grid_beams::GridBeamsOf;
 pub use read::{Reader, block_times};
@@ -42,4 +40,4 @@ pub use source::{Head, Piece, Recorded, Source, Wants};
 pub use spectra::HostSpectra;
 pub use sums::BlockSums;
 pub use upchannelise::Upchannelise;
-pub use visibilities::{Integration, Visibilities};
+pub use visibilities::{Integration, Integrator, Visibilities};

@@ -47,9 +47,8 @@ pub fn block_times(bytes: usize) -> usize {
 pub struct Reader<S: Recorded = Shape> {
     head: Head<S>,
     block_times: usize,
-    /// Times to read, and whether they are all, whatever is wanted.
+    /// Times to read.
     end: u64,
-    to_end: bool,
     /// Most times of a piece in host memory.
     soon: u64,
     state: State<S>,
@@ -79,7 +78,6 @@ impl<S: Recorded> Reader<S> {
             head: blocks.head().clone(),
             block_times: blocks.block_times(),
             end: u64::MAX,
-            to_end: false,
             soon: u64::MAX,
             state: State::Unread(Some(Box::new(blocks))),
             gpu: None,
@@ -108,12 +106,6 @@ impl<S: Recorded> Reader<S> {
     #[must_use]
     pub fn filled(self) -> Self {
         Self { silence: Some(Silence::new(self.head.shape)), ..self }
-    }
-
-    /// Reads all times, whatever is [wanted](Source::begin): of blocks that write files of their own as they are made.
-    #[must_use]
-    pub fn to_end(self) -> Self {
-        Self { to_end: true, ..self }
     }
 
     /// All of the first block, which is not handed out by this: levels are measured of it. [`None`] where the recording has
@@ -227,9 +219,7 @@ impl<S: Recorded> Source<S> for Reader<S> {
     }
 
     fn begin(&mut self, wants: &Wants) {
-        if !self.to_end {
-            self.end = wants.end;
-        }
+        self.end = wants.end;
         self.soon = wants.soon;
     }
 

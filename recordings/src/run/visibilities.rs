@@ -20,10 +20,10 @@ use super::{
 /// Times of a gap that have samples at a time, because delayed ones still come out there.
 const SILENT_TIMES: u64 = 1 << 10;
 
-/// Dumps of consecutive times of a recording.
+/// Dumps of consecutive times of a recording or of a service, which counts times from timestamp 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Integration {
-    /// Its number in the recording, from 0.
+    /// Its number, from 0.
     pub index: u64,
     /// Its first time, counted from the recording's first; [`Recording::interval`](crate::formats::Recording::interval) says
     /// how far times are apart.
@@ -50,8 +50,9 @@ enum GatesOf<'a> {
     Folding(Folding, Vec<u8>),
 }
 
-/// Integrator of visibilities of some channels, by a plan that is its own, or borrowed (`&mut Correlator`).
-pub(super) struct Integrator<'a, C = Correlator> {
+/// Integrator of visibilities of some channels, by a plan that is its own, or borrowed (`&mut Correlator`): dumps begin at multiples
+/// of the integration.
+pub struct Integrator<'a, C = Correlator> {
     correlator: C,
     channels: Range<usize>,
     /// Times of a dump; [`None`]: all.
@@ -71,6 +72,7 @@ pub(super) struct Integrator<'a, C = Correlator> {
 }
 
 impl<'a, C: BorrowMut<Correlator>> Integrator<'a, C> {
+    /// Dumps of `integration` times of `channels`, all channels of the plan; without an integration all times are one dump.
     pub fn new(correlator: C, channels: Range<usize>, integration: Option<u64>) -> Self {
         Self {
             correlator,
@@ -87,36 +89,49 @@ impl<'a, C: BorrowMut<Correlator>> Integrator<'a, C> {
         }
     }
 
-    pub fn set_integration(&mut self, times: u64) {
+    pub(super) fn set_integration(&mut self, times: u64) {
         self.integration = Some(times);
     }
 
-    pub fn set_keep_partial(&mut self) {
+    pub(super) fn set_keep_partial(&mut self) {
         self.keep_partial = true;
     }
 
-    pub fn set_numbers(&mut self, numbers: Cow<'a, [u8]>) {
+    pub(super) fn set_numbers(&mut self, numbers: Cow<'a, [u8]>) {
         self.gates = Some(GatesOf::Numbers(numbers));
     }
 
+    /// Feeds a gated plan: the gates of a periodic signal, from time 0 on.
     pub fn set_folding(&mut self, folding: Folding) {
         self.gates = Some(GatesOf::Folding(folding, Vec::new()));
     }
 
+    /// The plan.
     pub fn correlator(&self) -> &Correlator {
         self.correlator.borrow()
     }
 
+    /// The plan.
+    pub fn correlator_mut(&mut self) -> &mut Correlator {
+        self.correlator.borrow_mut()
+    }
+
     /// Checks integration and gates against a stream, resets the plan, and returns what it wants: times up to the end of the last
     /// dump.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an integration or gates that do not fit the stream.
     pub fn begin(&mut self, head: &Head) -> Result<Wants> {
         let recorded = head.times.unwrap_or(u64::MAX);
         let integration = self.integration.unwrap_or(recorded);
         let longest = if self.keep_partial { u64::MAX } else { recorded };
         if !(1..=longest).contains(&integration) {
+            let expected = match head.times {
+                Some(_) => format!("1 to {recorded}, as the recording has {recorded} times"),
+                None => "at least 1".to_owned(),
+            };
             return Err(Error::invalid(format!(
-                "an integration of {integration} times: expected 1 to {recorded}, as the recording has \
-                 {recorded} times"
+                "an integration of {integration} times: expected {expected}"
             )));
         }
         if let Some(GatesOf::Numbers(numbers)) = &self.gates
@@ -130,9 +145,10 @@ impl<'a, C: BorrowMut<Correlator>> Integrator<'a, C> {
         let encoding = head.shape.encoding;
         let word = encoding.times() as u64;
         if !integration.is_multiple_of(word) && integration < recorded {
+            let all = head.times.map_or(String::new(), |times| format!(", or all {times}"));
             return Err(Error::invalid(format!(
                 "an integration of {integration} times of {encoding}: expected a multiple of {word}, whole \
-                 words, or all {recorded}"
+                 words{all}"
             )));
         }
         self.length = integration;
@@ -151,7 +167,50 @@ impl<'a, C: BorrowMut<Correlator>> Integrator<'a, C> {
         Ok(Wants { end: self.end, soon, ..Wants::default() })
     }
 
+    /// Goes on at a time, within the dump that it is in: nothing came of this dump's times before it.
+    pub fn go_on_at(&mut self, time: u64) {
+        let (index, skipped) = (time / self.length, time % self.length);
+        let gates = std::mem::take(&mut self.dump.gates);
+        let start = time - skipped;
+        let (times, missing, kept) = (skipped, skipped, skipped);
+        self.dump = Integration { index, start, times, missing, kept, skipped, gates };
+    }
+
+    /// Whether samples of the dump that is begun came, or ones that are delayed into a gap.
+    pub fn is_begun(&self) -> bool {
+        self.dump.times > self.dump.skipped
+    }
+
+    /// Whether nothing that is delayed is still to come out in a gap.
+    pub fn is_through(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Forgets the dump that is begun, and what delays hold.
+    ///
+    /// # Errors
+    /// As for [`Correlator::accumulate_gated`].
+    pub fn forget(&mut self) -> Result<()> {
+        while self.left > 0 {
+            let count = self.left.min(SILENT_TIMES);
+            self.left -= count;
+            let silence = self.silence.as_mut().expect("it has begun");
+            silence.reserve(count as usize)?;
+            let (samples, plan) = (silence.view(count as usize), self.correlator.borrow_mut());
+            match &self.gates {
+                None => plan.accumulate(samples)?,
+                Some(_) => plan.accumulate_gated(samples, &vec![DROP; count as usize][..])?,
+            }
+        }
+        self.correlator.borrow_mut().reset();
+        self.go_on_at(0);
+        Ok(())
+    }
+
     /// Adds times of a piece from its time `from` on, up to the end of the dump at most; how many. 0: all dumps are done.
+    ///
+    /// # Errors
+    /// As for [`Correlator::accumulate_gated`].
     pub fn add(&mut self, piece: &Piece<Samples<'_>>, from: u64) -> Result<u64> {
         let first = piece.start + from;
         let mut count = (self.length - self.dump.times)
@@ -200,11 +259,14 @@ impl<'a, C: BorrowMut<Correlator>> Integrator<'a, C> {
 
     /// Whether the times since the last dump are one, too, now that the stream has ended: partial dumps are kept, or all times of
     /// a stream of unknown length are one.
-    pub fn is_last(&self) -> bool {
+    pub(super) fn is_last(&self) -> bool {
         (self.keep_partial || self.length == u64::MAX) && self.dump.times > 0
     }
 
     /// Ends the dump, exchanges it with `to`, whose memory is used again, and begins the next.
+    ///
+    /// # Errors
+    /// As for [`Correlator::dump_gates`].
     pub fn dump_into(&mut self, to: &mut Integration) -> Result<()> {
         let mut gates = std::mem::take(&mut to.gates);
         self.correlator.borrow_mut().dump_gates_into(&mut gates)?;

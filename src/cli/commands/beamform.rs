@@ -2,6 +2,7 @@
 
 use std::{
     num::NonZeroU64,
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
     time::Instant,
@@ -20,7 +21,7 @@ use corrust::{
         npy::{Dtype, Reader, Voltages, Writer},
         vdif,
     },
-    run::{self, BeamsOf, GridBeamsOf, Product, Run},
+    run::{self, BeamsOf, Behind, GridBeamsOf, Product, Run},
     samples::RawEncoding,
 };
 use ndarray::Array3;
@@ -34,7 +35,7 @@ use crate::cli::options::engine::{LEVELS, warn_of_clipped};
 use crate::cli::options::files::Tolerance;
 use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::run_files::{Existing, RunFiles, all, ending, input, output};
-use crate::cli::options::selection::expect_integers;
+use crate::cli::options::selection::{ChannelRange, expect_integers, of_channels};
 use crate::cli::terminal::numbers::{self, count, digits, si};
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::{tell, warn};
@@ -145,6 +146,9 @@ pub struct BeamOptions {
     /// Beams to write filterbank files, GUPPI RAW or DADA of, as in 0,3 [default: all]; on a grid the one beam Q,P
     #[arg(long = "beam", value_name = "B", value_delimiter = ',', requires = "array")]
     pub chosen: Vec<usize>,
+    /// Channels to form beams of, A to B - 1, as 100..228 [default: all]; weights, shifts and an array file describe all of them
+    #[arg(long, value_name = "A..B", hide_short_help = true)]
+    channels: Option<ChannelRange>,
     #[command(flatten)]
     pub scaling: Scaling,
     /// Encoding of the beams: ci4; ci8, int8 [B][F][P][T][2], each -127..127; cf16 and cf32, float16 and float32
@@ -218,14 +222,15 @@ impl Args {
             BeamDevices { device: self.device.clone(), gpus: gpus.clone(), kernel: self.kernel };
         let (plan, shape) = beams.plan(weights, &paths[0], (recorded.encoding, axes), place)?;
         let made = format!("{} ({})", plan.device_name(), plan.kernel());
-        let length = (times as usize, Ticks::of(shape.channels));
+        let channels = beams.channels(recorded.channels)?;
+        let array = array.map(|array| of_channels(&array, recorded.channels, &channels));
+        let array = array.transpose()?;
+        let length = (times as usize, Ticks::of(recorded.channels), channels.start);
         let mut outputs = Outputs::create(beams, &shape, length, array.as_ref(), &names)?;
 
         let start = Instant::now();
-        let beams_of = BeamsOf::new(plan, |start, formed, times| match formed {
-            Some(formed) => outputs.write(start as usize, formed),
-            None => outputs.skip(times),
-        });
+        let beams_of = BeamsOf::new(plan, |start, formed, times| outputs.put(start, formed, times));
+        let beams_of = beams_of.of_channels(channels);
         let times = self.form(input, &gpus, block_times(&shape), beams_of)?;
         let clipped = outputs.finish(times)?;
 
@@ -304,7 +309,10 @@ impl Args {
             ));
         }
         let step = beams.scaling.integrate.map_or(1, NonZeroU64::get);
-        let plan = dishes.builder(&paths[0], axes)?;
+        let channels = beams.channels(recorded.channels)?;
+        let array = array.map(|array| of_channels(&array, recorded.channels, &channels));
+        let array = array.transpose()?;
+        let plan = dishes.builder(&paths[0], [channels.len(), axes[1], axes[2]])?;
         let plan = plan.encoding(recorded.encoding).half(beams.half).kernel(beams.grid_kernel);
         let plan = plan.integrate(usize::try_from(step).unwrap_or(usize::MAX));
         let plan = match &gpu {
@@ -318,7 +326,8 @@ impl Args {
 
         let start = Instant::now();
         let most = run::block_times(shape.bytes_per_time());
-        let beams_of = GridBeamsOf::new(plan, |beams| output.write(beams, &shape));
+        let beams_of = GridBeamsOf::new(plan, |beams| output.write(beams));
+        let beams_of = beams_of.of_channels(channels);
         let times = self.form(input, gpu.as_slice(), most, beams_of)?;
         output.finish(times, shape.block_times)?;
         let seconds = start.elapsed().as_secs_f64();
@@ -466,6 +475,11 @@ impl BeamOptions {
         dada::is_ring(&self.output)
     }
 
+    /// Channels of `all` to form beams of.
+    pub fn channels(&self, all: usize) -> Result<Range<usize>> {
+        ChannelRange::of(self.channels.as_ref(), "--channels", all)
+    }
+
     /// Encoding of the beams.
     pub fn encoding(&self) -> SpectrumEncoding {
         self.output_encoding.unwrap_or_else(|| match self.is_power() {
@@ -606,14 +620,14 @@ impl BeamOptions {
         (encoding, streams): (Encoding, [usize; 3]),
         place: BeamDevices,
     ) -> Result<(Beamformer, Shape)> {
-        let [channels, polarisations, dishes] = streams;
+        let [all, polarisations, dishes] = streams;
         if encoding == Encoding::Ci4Offset {
             return Err(Error::invalid("beams of ci4-offset samples: expected ci4, ci8 or cf16"));
         }
         let of_weights = self.check_weights(&weights, path, encoding, streams)?;
         let beams = weights.shape()[2];
         let mut plan = Beamformer::builder(dishes, beams)
-            .channels(channels)
+            .channels(self.channels(all)?.len())
             .polarisations(polarisations)
             .encoding(encoding)
             .output(self.encoding())
@@ -625,28 +639,32 @@ impl BeamOptions {
             .kernel(place.kernel)
             .build()?;
         let shape = *plan.shape();
-        let (weights, shifts) = self.read(weights, &shape, path)?;
+        let (weights, shifts) = self.read(weights, (&shape, all), path)?;
         plan.set_weights(&weights)?;
         plan.set_shifts(&shifts)?;
         Ok((plan, shape))
     }
 
-    /// Weights and shifts of beams of a shape, of the voltages of `path`.
+    /// Weights and shifts of beams of a shape, of some of `all` channels of the voltages of `path`.
     pub fn read(
         &self,
         mut weights: Reader,
-        shape: &Shape,
+        (shape, all): (&Shape, usize),
         path: &Path,
     ) -> Result<(Vec<u8>, Vec<u32>)> {
-        let Shape { channels, polarisations, dishes, beams, .. } = *shape;
-        let streams = [channels, polarisations, dishes];
+        let Shape { polarisations, dishes, beams, .. } = *shape;
+        let streams = [all, polarisations, dishes];
         self.check_weights(&weights, path, shape.encoding, streams)?;
         if weights.shape()[2] != beams {
             let found = weights.shape()[2];
             let reason = format!("weights of {found} beams: expected those of {beams}");
             return Err(Error::file(&self.weights, reason));
         }
-        Ok((weights.read_all()?, self.read_shifts(shape)?))
+        let (mut weights, mut shifts) = (weights.read_all()?, self.read_shifts(shape, all)?);
+        let range = self.channels(all)?;
+        keep(&mut weights, &range, all);
+        keep(&mut shifts, &range, all);
+        Ok((weights, shifts))
     }
 
     /// Checks the weights against the voltages' encoding and axes `[F, P, D]`, and returns how a weight is
@@ -681,10 +699,10 @@ impl BeamOptions {
         Ok(encoding)
     }
 
-    fn read_shifts(&self, shape: &Shape) -> Result<Vec<u32>> {
+    fn read_shifts(&self, shape: &Shape, all: usize) -> Result<Vec<u32>> {
         let mut shifts = Reader::open(&self.shifts)?;
         let (dtype, decode) = expect_integers(&shifts, &["F", "P", "B"])?;
-        let expected = [shape.channels, shape.polarisations, shape.beams];
+        let expected = [all, shape.polarisations, shape.beams];
         if shifts.shape() != expected {
             return Err(Error::file(
                 &self.shifts,
@@ -706,6 +724,13 @@ impl BeamOptions {
             })
             .collect()
     }
+}
+
+/// Keeps the values of some of `all` channels, which are one after the other.
+fn keep<T>(values: &mut Vec<T>, range: &Range<usize>, all: usize) {
+    let channel = values.len() / all.max(1);
+    values.truncate(range.end * channel);
+    values.drain(..range.start * channel);
 }
 
 /// The encoding of pairs of int8 or of float16, or `other`.
@@ -753,8 +778,21 @@ fn written(output: &Path, names: &[PathBuf]) -> String {
     }
 }
 
-/// The files that beams go to.
-pub struct Outputs {
+/// The files that beams go to, which are written while the next beams are formed.
+pub struct Outputs(Behind<Formed, BeamFiles>, Formed);
+
+/// Beams of consecutive times.
+#[derive(Default)]
+struct Formed {
+    first: u64,
+    times: u64,
+    /// Whether they lie within a long gap: there are no beams.
+    in_gap: bool,
+    beams: Beams,
+}
+
+/// The files themselves.
+struct BeamFiles {
     samples: Samples,
     incoherent: Option<Writer>,
     counts: Option<Writer>,
@@ -861,7 +899,12 @@ impl Samples {
     }
 
     /// Heaps that are sent.
-    fn heaps(output: &Path, to: &str, shape: &Shape, ticks: Ticks) -> Result<Self> {
+    fn heaps(
+        output: &Path,
+        to: &str,
+        shape: &Shape,
+        (ticks, first_channel): (Ticks, usize),
+    ) -> Result<Self> {
         let Shape { beams, channels, polarisations, dishes, output: encoding, .. } = *shape;
         if !matches!(encoding, SpectrumEncoding::Voltage(Encoding::Ci4 | Encoding::Ci8)) {
             let reason = format!("beams of {encoding} as SPEAD: expected ci4 or ci8");
@@ -869,7 +912,7 @@ impl Samples {
         }
         #[cfg(not(feature = "serve"))]
         {
-            let _ = (to, beams, channels, polarisations, dishes, ticks);
+            let _ = (to, beams, channels, polarisations, dishes, ticks, first_channel);
             return Err(Error::file(output, "this build sends nothing, expected a file"));
         }
         #[cfg(feature = "serve")]
@@ -878,7 +921,7 @@ impl Samples {
             let Ticks { first, step } = ticks;
             let sender =
                 corrust::live::BeamSender::new(to, None, (channels, dishes), (first, step))?;
-            Ok(Self::Heaps(Box::new(sender)))
+            Ok(Self::Heaps(Box::new(sender.first_channel(first_channel as u64))))
         }
     }
 
@@ -956,12 +999,51 @@ impl Samples {
 }
 
 impl Outputs {
-    /// Files of beams of `times` times. Filterbank files, which have `names`, are dated by the array, heaps that are sent by
-    /// the timestamps.
+    /// Files of beams of `length`: times, their timestamps, and the number of the first channel. Filterbank files, which have `names`, are dated by the array, heaps that
+    /// are sent by the timestamps.
     pub fn create(
         options: &BeamOptions,
         shape: &Shape,
-        (times, ticks): (usize, Ticks),
+        length: (usize, Ticks, usize),
+        array: Option<&Array>,
+        names: &[PathBuf],
+    ) -> Result<Self> {
+        let files = BeamFiles::create(options, shape, length, array, names)?;
+        let write = |files: &mut BeamFiles, formed: &mut Formed| match formed.in_gap {
+            true => files.skip(formed.times),
+            false => files.write(formed.first as usize, &formed.beams),
+        };
+        Ok(Self(Behind::new(files, write)?, Formed::default()))
+    }
+
+    /// Writes the beams of `times` times from `first` on, none within a long gap, and leaves others in their place, whose memory
+    /// can be used again.
+    pub fn put(&mut self, first: u64, beams: Option<&mut Beams>, times: u64) -> Result<()> {
+        let Self(behind, formed) = self;
+        (formed.first, formed.times, formed.in_gap) = (first, times, beams.is_none());
+        match beams {
+            Some(beams) => {
+                std::mem::swap(beams, &mut formed.beams);
+                behind.put(formed)?;
+                std::mem::swap(beams, &mut formed.beams);
+                Ok(())
+            }
+            None => behind.put(formed),
+        }
+    }
+
+    /// Finishes the files, of `times` times, reports times that they lack, and returns the part of the samples that was
+    /// clipped.
+    pub fn finish(self, times: u64) -> Result<f64> {
+        self.0.finish()?.finish(times)
+    }
+}
+
+impl BeamFiles {
+    fn create(
+        options: &BeamOptions,
+        shape: &Shape,
+        (times, ticks, first_channel): (usize, Ticks, usize),
         array: Option<&Array>,
         names: &[PathBuf],
     ) -> Result<Self> {
@@ -972,7 +1054,7 @@ impl Outputs {
         let mut before = 0;
         let samples = match array {
             _ if let Some(to) = options.heaps_to() => {
-                Samples::heaps(&options.output, to, shape, ticks)?
+                Samples::heaps(&options.output, to, shape, (ticks, first_channel))?
             }
             None => {
                 let axes = [&rows[..], &[2][..parts - 1]].concat();
@@ -1016,7 +1098,7 @@ impl Outputs {
     }
 
     /// Writes the beams of the times from `first` on.
-    pub fn write(&mut self, first: usize, formed: &Beams) -> Result<()> {
+    fn write(&mut self, first: usize, formed: &Beams) -> Result<()> {
         let without = self.leave_out(formed.times() as u64) as usize * formed.encoding.bytes();
         let (_, channels, polarisations, row) = formed.samples.dim();
         let (count, encoding) = (formed.times(), formed.encoding);
@@ -1080,7 +1162,7 @@ impl Outputs {
     }
 
     /// Skips missing time samples. Their beams are zero, as NumPy files are where nothing is written.
-    pub fn skip(&mut self, times: u64) -> Result<()> {
+    fn skip(&mut self, times: u64) -> Result<()> {
         let without = self.leave_out(times);
         match &mut self.samples {
             Samples::Npy(_) => Ok(()),
@@ -1103,9 +1185,7 @@ impl Outputs {
         }
     }
 
-    /// Finishes the files, of `times` times, reports times that they lack, and returns the part of the samples that was
-    /// clipped.
-    pub fn finish(self, times: u64) -> Result<f64> {
+    fn finish(self, times: u64) -> Result<f64> {
         let Self { samples, incoherent, counts, clipped, .. } = self;
         if let Samples::Powers(_, files, _) = &samples {
             warn_of(files, times);

@@ -94,7 +94,7 @@ pub struct PowerOptions {
 impl PowerOptions {
     /// Channels to write.
     pub fn channels(&self, shape: &Shape) -> Result<Range<usize>> {
-        ChannelRange::of(self.channels.as_ref(), shape.channels)
+        ChannelRange::of(self.channels.as_ref(), "--channels", shape.channels)
     }
 }
 

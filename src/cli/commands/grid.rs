@@ -11,6 +11,7 @@ use corrust::{
         npy::{Dtype, Writer},
         read_text,
     },
+    run::Behind,
 };
 use num_complex::Complex;
 use serde::Deserialize;
@@ -94,8 +95,11 @@ impl Dishes {
     }
 }
 
-/// The file that powers go to.
-pub enum Output {
+/// The file that powers go to, which is written while the next are made.
+pub struct Output(Behind<Option<GridBeams>, PowerFile>);
+
+/// The file itself.
+enum PowerFile {
     /// All beams, `[F][T'][2N][2M]`, and the number of `T'`.
     Npy(Writer, usize),
     /// The beam `[q, p]`.
@@ -103,8 +107,34 @@ pub enum Output {
 }
 
 impl Output {
-    /// A NumPy file, or with an array a filterbank file of one of `chosen`.
+    /// A NumPy file, or with an array a filterbank file of one of the chosen beams of `options`.
     pub fn create(
+        path: &Path,
+        shape: &Shape,
+        times: u64,
+        array: Option<&Array>,
+        options: (&[usize], &Scaling),
+    ) -> Result<Self> {
+        let (file, shape) = (PowerFile::create(path, shape, times, array, options)?, *shape);
+        let write = move |file: &mut PowerFile, beams: &mut Option<GridBeams>| {
+            beams.take().map_or(Ok(()), |beams| file.write(&beams, &shape))
+        };
+        Ok(Self(Behind::new(file, write)?))
+    }
+
+    /// Writes the next beams.
+    pub fn write(&mut self, beams: GridBeams) -> Result<()> {
+        self.0.put(&mut Some(beams))
+    }
+
+    /// Completes the file of a recording of `times` times.
+    pub fn finish(self, times: u64, block_times: usize) -> Result<()> {
+        self.0.finish()?.finish(times, block_times)
+    }
+}
+
+impl PowerFile {
+    fn create(
         path: &Path,
         shape: &Shape,
         times: u64,
@@ -153,8 +183,7 @@ impl Output {
         Ok(Self::Fil(Box::new(powers), [q, p]))
     }
 
-    /// Writes the next beams.
-    pub fn write(&mut self, beams: &GridBeams, shape: &Shape) -> Result<()> {
+    fn write(&mut self, beams: &GridBeams, shape: &Shape) -> Result<()> {
         match self {
             Self::Npy(writer, blocks) => {
                 let row = beams.blocks() * shape.beams();
@@ -181,8 +210,7 @@ impl Output {
         }
     }
 
-    /// Completes the file of a recording of `times` times.
-    pub fn finish(self, times: u64, block_times: usize) -> Result<()> {
+    fn finish(self, times: u64, block_times: usize) -> Result<()> {
         let left = times % block_times as u64;
         match self {
             Self::Npy(writer, _) => {

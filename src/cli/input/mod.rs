@@ -188,7 +188,7 @@ impl Input {
         let at_once = at_once.unwrap_or_else(|| Reader::correlated_times(&self.head.shape));
         let times = flagging.whole(at_once);
         // Steps in host memory.
-        let on_host = self.subchannels.is_some() || flagging.on_host(gpus);
+        let on_host = self.subchannels.is_some();
         let blocks: Box<dyn Blocks> = match self.kind {
             Kind::Channels(recording) => {
                 let blocks = BlocksOf::recording(recording, times.saturating_mul(factor));
@@ -196,11 +196,10 @@ impl Input {
             }
             Kind::Raw(raw) => {
                 let spectra = raw.spectra(device.clone(), gpus.first())?;
-                match (on_host || gpus.len() > 1, flagging.flag, gpus) {
-                    (true, ..) => Box::new(HostSpectra::of(spectra, times.saturating_mul(factor))),
-                    (false, Some(_), [gpu]) => return flagging.on_gpu(spectra, gpu, at_once),
-                    (false, ..) => return Ok((Box::new(spectra), None)),
+                if !on_host && gpus.len() <= 1 {
+                    return flagging.over(spectra, gpus, at_once);
                 }
+                Box::new(HostSpectra::of(spectra, times.saturating_mul(factor)))
             }
         };
         match self.subchannels {

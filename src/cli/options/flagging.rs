@@ -12,7 +12,7 @@ use corrust::{
     device::Gpu,
     format::npy::{Dtype, Writer},
     kurtosis::{FALSE_ALARM, Judge, Judgement, Kurtosis, Stage, Sums},
-    run::{Blocks, Flag, Flagged, Reader, Source},
+    run::{Blocks, Flag, Reader, Source},
     samples::Missing,
 };
 
@@ -114,55 +114,43 @@ impl Flagging {
         judge.circularity(&circularity)
     }
 
-    /// Blocks of [whole](Self::whole) times as a source; flagged samples are missing, if flagging is on. They are judged in the
-    /// memory of the only GPU, where the samples are then; else as they are read, on the first GPU or the CPU: blocks have all
-    /// their times then ([`on_host`](Self::on_host)).
+    /// Blocks as a source; flagged samples are missing, if flagging is on.
     pub fn of(
         &self,
         blocks: impl Blocks + 'static,
         gpus: &[Arc<dyn Gpu>],
     ) -> Result<(Box<dyn Source>, Option<Judged>)> {
-        let gpu = gpus.first();
-        let Some(block_times) = self.block_times() else {
-            return Ok((Box::new(Reader::of(blocks).locked_for(gpu)), None));
+        let at_once = blocks.block_times();
+        self.over(Reader::of(blocks).locked_for(gpus.first()), gpus, at_once)
+    }
+
+    /// A source whose flagged samples are missing, if flagging is on, about `at_once` times judged together: in the memory of the
+    /// only GPU, where the samples are then; else in host memory, by the first GPU or the CPU.
+    pub fn over(
+        &self,
+        source: impl Source + 'static,
+        gpus: &[Arc<dyn Gpu>],
+        at_once: usize,
+    ) -> Result<(Box<dyn Source>, Option<Judged>)> {
+        let Some(block_times) = self.block_times() else { return Ok((Box::new(source), None)) };
+        let shape = source.head().shape;
+        let judge = self.judge(&shape, &source.head().circularity)?;
+        let stage = match gpus {
+            [gpu] => Stage::new(gpu, shape, judge, block_times, at_once)?,
+            _ => {
+                let plan = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
+                let plan = plan.device(corrust::Device::Cpu).gpu(gpus.first().cloned()).build()?;
+                Stage::in_host((plan, judge), shape, at_once)
+            }
         };
-        if let [gpu] = gpus {
-            let at_once = blocks.block_times();
-            return self.on_gpu(Reader::of(blocks).locked_for(Some(gpu)), gpu, at_once);
-        }
-        let shape = blocks.head().shape;
-        let plan = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
-        let plan = plan.device(corrust::Device::Cpu).gpu(gpu.cloned()).build()?;
-        let judge = self.judge(&shape, &blocks.head().circularity)?;
         let judged = self.tables(&shape)?;
-        let flagged = Flagged::over(blocks, (plan, judge), judged.tell());
-        Ok((Box::new(Reader::of(flagged).locked_for(gpu).to_end()), Some(judged)))
+        let tell = judged.tell();
+        Ok((Box::new(Flag::over(source, stage, tell)), Some(judged)))
     }
 
     /// About `at_once` times: whole blocks that are judged, if any are.
     pub fn whole(&self, at_once: usize) -> usize {
         at_once.max(1).next_multiple_of(self.block_times().unwrap_or(1))
-    }
-
-    /// Whether samples are judged as they are read, not in the memory of a GPU.
-    pub fn on_host(&self, gpus: &[Arc<dyn Gpu>]) -> bool {
-        self.flag.is_some() && gpus.len() != 1
-    }
-
-    /// Samples of a source, judged in the memory of a GPU, about `at_once` times together.
-    pub fn on_gpu(
-        &self,
-        source: impl Source + 'static,
-        gpu: &Arc<dyn Gpu>,
-        at_once: usize,
-    ) -> Result<(Box<dyn Source>, Option<Judged>)> {
-        let shape = source.head().shape;
-        let block_times = self.block_times().unwrap_or(BLOCK_TIMES);
-        let judge = self.judge(&shape, &source.head().circularity)?;
-        let stage = Stage::new(gpu, shape, judge, block_times, at_once)?;
-        let judged = self.tables(&shape)?;
-        let tell = judged.tell();
-        Ok((Box::new(Flag::over(source, stage, tell)), Some(judged)))
     }
 
     /// Files of sums and flags.

@@ -298,14 +298,12 @@ impl FromStr for ChannelRange {
 }
 
 impl ChannelRange {
-    /// The range, within `all` channels; all of them without one.
-    pub fn of(range: Option<&Self>, all: usize) -> Result<Range<usize>> {
+    /// The range that an option names, within `all` channels; all of them without one.
+    pub fn of(range: Option<&Self>, option: &str, all: usize) -> Result<Range<usize>> {
         let range = range.map_or(0..all, |range| range.0.clone());
         if range.end > all {
             let (first, end) = (range.start, range.end);
-            return Err(Error::invalid(format!(
-                "--channels {first}..{end}: expected some of {all}"
-            )));
+            return Err(Error::invalid(format!("{option} {first}..{end}: expected some of {all}")));
         }
         Ok(range)
     }

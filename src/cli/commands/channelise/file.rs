@@ -11,22 +11,69 @@ use corrust::{
 
 use crate::cli::options::run_files::all;
 
+/// NumPy file of rows of elements, which are written while the next are made.
+pub struct RowFile(Behind<Rows, Writer>, Rows);
+
+/// Rows of a file.
+#[derive(Default)]
+struct Rows {
+    /// Element at which the first begins; [`None`] at the end of what was written.
+    place: Option<u64>,
+    /// Elements from the start of one to that of the next.
+    pitch: u64,
+    /// Bytes of a row.
+    row: usize,
+    bytes: Vec<u8>,
+}
+
+impl RowFile {
+    /// Writes to a file.
+    pub fn new(writer: Writer) -> Result<Self> {
+        let write = |writer: &mut Writer, rows: &mut Rows| {
+            let &mut Rows { place, pitch, row, ref bytes } = rows;
+            let Some(place) = place else { return writer.append(bytes) };
+            let rows = (0_u64..).zip(bytes.chunks_exact(row.max(1)));
+            rows.map(|(index, bytes)| (place + index * pitch, bytes))
+                .try_for_each(|(place, bytes)| writer.write_at(place, bytes))
+        };
+        Ok(Self(Behind::new(writer, write)?, Rows::default()))
+    }
+
+    /// Writes rows of `row` bytes, from an element on and as many elements apart as `places` say, and leaves memory in place of
+    /// theirs that can be used again.
+    pub fn put(&mut self, places: (u64, u64), row: usize, bytes: &mut Vec<u8>) -> Result<()> {
+        let (place, pitch) = places;
+        self.put_rows(Rows { place: Some(place), pitch, row, bytes: std::mem::take(bytes) }, bytes)
+    }
+
+    /// Writes bytes after those before, and leaves memory in their place.
+    fn append(&mut self, bytes: &mut Vec<u8>) -> Result<()> {
+        self.put_rows(Rows { bytes: std::mem::take(bytes), ..Rows::default() }, bytes)
+    }
+
+    fn put_rows(&mut self, rows: Rows, spent: &mut Vec<u8>) -> Result<()> {
+        self.1 = rows;
+        self.0.put(&mut self.1)?;
+        *spent = std::mem::take(&mut self.1.bytes);
+        Ok(())
+    }
+
+    /// Completes the file.
+    pub fn finish(self) -> Result<()> {
+        self.0.finish()?.finish()
+    }
+}
+
 /// File of spectra, which is written while the next ones are made.
 pub struct SpectraFile {
-    behind: Behind<Rows, Writer>,
-    rows: Rows,
+    file: RowFile,
     encoding: SpectrumEncoding,
     layout: Layout,
     axes: Vec<usize>,
-}
-
-/// Spectra in the file's layout.
-#[derive(Default)]
-struct Rows {
-    /// Number of the first of them.
-    first: u64,
-    times: usize,
-    bytes: Vec<u8>,
+    /// Spectra of all; [`None`] of a stream.
+    known: Option<u64>,
+    /// Elements of a spectrum, and of a sample.
+    elements: [u64; 2],
 }
 
 impl SpectraFile {
@@ -53,48 +100,34 @@ impl SpectraFile {
                 return Err(Error::invalid("a stream of unknown length: expected tcn"));
             }
         };
-        let sample = dtype.bytes() * parts;
-        let behind = Behind::new(writer, move |writer: &mut Writer, rows: &mut Rows| {
-            let &mut Rows { first, times, ref bytes } = rows;
-            match (known, layout) {
-                (None, _) => writer.append(bytes),
-                (Some(_), Layout::Tcn) => {
-                    writer.write_at(first * (channels * inputs * parts) as u64, bytes)
-                }
-                (Some(all), Layout::Cnt) if times > 0 => {
-                    let rows = bytes.chunks_exact(times * sample).enumerate();
-                    rows.map(|(row, bytes)| (row as u64 * all + first, bytes))
-                        .try_for_each(|(place, bytes)| writer.write_at(place * parts as u64, bytes))
-                }
-                _ => Ok(()),
-            }
-        })?;
-        Ok(Self { behind, rows: Rows::default(), encoding, layout, axes })
+        let elements = [channels * inputs * parts, parts].map(|count| count as u64);
+        Ok(Self { file: RowFile::new(writer)?, encoding, layout, axes, known, elements })
     }
 
-    /// Writes `times` spectra from `first` on.
-    pub fn put(&mut self, first: u64, times: usize, bytes: Vec<u8>) -> Result<()> {
-        self.rows = Rows { first, times, bytes };
-        self.behind.put(&mut self.rows)
+    /// Writes `times` spectra from `first` on, and leaves memory in place of theirs that can be used again.
+    pub fn put(&mut self, first: u64, times: usize, bytes: &mut Vec<u8>) -> Result<()> {
+        let ([spectrum, sample], row) = (self.elements, times * self.encoding.bytes());
+        match (self.known, self.layout) {
+            (None, _) => self.file.append(bytes),
+            (Some(_), Layout::Tcn) => self.file.put((first * spectrum, 0), bytes.len(), bytes),
+            (Some(all), Layout::Cnt) => self.file.put((first * sample, all * sample), row, bytes),
+        }
     }
 
     /// Writes spectra, and leaves memory in place of theirs that can be used again.
     pub fn write(&mut self, spectra: &mut Spectra) -> Result<()> {
-        self.put(spectra.first, spectra.times(), std::mem::take(&mut spectra.bytes))?;
-        spectra.bytes = std::mem::take(&mut self.rows.bytes);
-        Ok(())
+        self.put(spectra.first, spectra.times(), &mut spectra.bytes)
     }
 
     /// Completes the file `path`, and the description beside it, where there is to be one.
     pub fn finish(self, path: &Path, described: bool) -> Result<()> {
-        let file = self.behind.finish()?;
         let description = match self.encoding {
             SpectrumEncoding::Voltage(encoding) if described => {
                 Description::new(encoding, self.layout, &self.axes).write(path)
             }
             _ => Ok(()),
         };
-        all([file.finish(), description])
+        all([self.file.finish(), description])
     }
 }
 

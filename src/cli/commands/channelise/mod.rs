@@ -4,6 +4,7 @@ pub mod file;
 mod response;
 
 use std::{
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
     time::Instant,
@@ -17,7 +18,7 @@ use corrust::{
         Options, RawShape, is_stream,
         npy::{Description, Dtype},
     },
-    run::{Bring, Channelise, HostSpectra, Reader, Run, Source, block_times},
+    run::{Bring, Channelise, Reader, Run, Source, block_times},
     samples::Missing,
 };
 
@@ -29,6 +30,7 @@ use crate::cli::options::files::{RAW_OPTIONS, RawOptions, TOLERANCE, Tolerance};
 use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
+use crate::cli::options::selection::ChannelRange;
 use crate::cli::pictures::plot::ENDINGS;
 use crate::cli::terminal::missing::{FLAGGED, LOST, fractions};
 use crate::cli::terminal::numbers::{self, count, digits, si};
@@ -82,6 +84,9 @@ pub struct Args {
     /// it (real) or it (complex) is 2^a or 3 x 2^a, 8 to 1048576
     #[arg(long)]
     channels: usize,
+    /// Channels to write, A to B - 1, as 100..228 [default: all]
+    #[arg(long, value_name = "A..B", conflicts_with = "response", hide_short_help = true)]
+    only: Option<ChannelRange>,
     #[command(flatten)]
     tolerance: Tolerance,
     /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
@@ -211,19 +216,16 @@ impl Args {
         let layout = output.shape.layout;
         let at_once = block_times(output.shape.spectrum_bytes());
         let spectra = Channelise::over(voltages, plan)?;
-        let (source, judged): (Box<dyn Source>, _) = match gpus {
-            [gpu] => {
-                let (source, judged) = self.flagging.on_gpu(spectra, gpu, at_once)?;
-                (Box::new(Bring::to(gpu, source)?), judged)
-            }
-            _ => self.flagging.of(HostSpectra::of(spectra, self.flagging.whole(at_once)), gpus)?,
+        let (source, judged) = self.flagging.over(spectra, gpus, at_once)?;
+        let source: Box<dyn Source> = match gpus {
+            [gpu] => Box::new(Bring::to(gpu, source)?),
+            _ => source,
         };
         let mut run = Run::over(source);
         run.each("spectra", |piece| {
             let Some(samples) = piece.samples else { return Ok(()) };
             output.put(piece.start, piece.times as usize, samples.gather(layout)?)?;
-            let lost = samples.gaps().map(|gap| Output::lost(&gap, &output.shape));
-            output.missing += lost.sum::<f64>();
+            output.missing += samples.gaps().map(|gap| output.lost(&gap)).sum::<f64>();
             bar.set(output.samples());
             Ok(())
         });
@@ -237,6 +239,8 @@ struct Output<'a> {
     path: &'a Path,
     file: SpectraFile,
     shape: Shape,
+    /// Channels that are written.
+    only: Range<usize>,
     written: u64,
     /// Spectra of an input that are missing, or channels of them as parts.
     missing: f64,
@@ -253,22 +257,41 @@ impl<'a> Output<'a> {
                 "a stream of unknown length to the layout cnt: expected --output-layout tcn",
             ));
         }
-        let file = SpectraFile::create(path, (encoding, layout), (channels, inputs), known)?;
+        let only = ChannelRange::of(args.only.as_ref(), "--only", channels)?;
+        let file = SpectraFile::create(path, (encoding, layout), (only.len(), inputs), known)?;
         let clipped = vec![0; inputs];
-        Ok(Self { path, file, shape: *shape, written: 0, missing: 0.0, clipped })
+        Ok(Self { path, file, shape: *shape, only, written: 0, missing: 0.0, clipped })
     }
 
     /// Writes spectra from `first` on.
-    fn put(&mut self, first: u64, times: usize, bytes: Vec<u8>) -> Result<()> {
+    fn put(&mut self, first: u64, times: usize, mut bytes: Vec<u8>) -> Result<()> {
         self.written += times as u64;
-        self.file.put(first, times, bytes)
+        self.choose(times, &mut bytes);
+        self.file.put(first, times, &mut bytes)
     }
 
-    /// Spectra of an input that a gap takes; of some channels a part of them.
-    fn lost(gap: &Missing, shape: &Shape) -> f64 {
-        let channels = gap.channels.end.min(shape.channels) - gap.channels.start;
-        let inputs = gap.inputs.end.min(shape.inputs) - gap.inputs.start;
-        (gap.times.len() * inputs) as f64 * channels as f64 / shape.channels as f64
+    /// Leaves the channels of `times` spectra that are written.
+    fn choose(&self, times: usize, bytes: &mut Vec<u8>) {
+        let Shape { channels, layout, .. } = self.shape;
+        let blocks = if layout == Layout::Tcn { times } else { 1 };
+        if self.only.len() == channels || bytes.is_empty() {
+            return;
+        }
+        let channel = bytes.len() / blocks / channels;
+        let part = self.only.len() * channel;
+        for block in 0..blocks {
+            let from = (block * channels + self.only.start) * channel;
+            bytes.copy_within(from..from + part, block * part);
+        }
+        bytes.truncate(blocks * part);
+    }
+
+    /// Spectra of an input that a gap takes; of some of the channels a part of them.
+    fn lost(&self, gap: &Missing) -> f64 {
+        let Range { start, end } = self.only;
+        let channels = gap.channels.end.min(end).saturating_sub(gap.channels.start.max(start));
+        let inputs = gap.inputs.end.min(self.shape.inputs) - gap.inputs.start;
+        (gap.times.len() * inputs) as f64 * channels as f64 / self.only.len() as f64
     }
 
     /// Samples of an input that the spectra so far are of.
@@ -283,9 +306,9 @@ impl<'a> Output<'a> {
     /// Writes spectra, and leaves memory in place of theirs that can be used again.
     fn write(&mut self, spectra: &mut Spectra) -> Result<()> {
         self.written += spectra.times() as u64;
-        self.file.write(spectra)?;
-        let lost = spectra.missing.iter().map(|gap| Self::lost(gap, &self.shape));
-        self.missing += lost.sum::<f64>();
+        self.choose(spectra.times(), &mut spectra.bytes);
+        self.file.put(spectra.first, spectra.times(), &mut spectra.bytes)?;
+        self.missing += spectra.missing.iter().map(|gap| self.lost(gap)).sum::<f64>();
         self.clipped.iter_mut().zip(&spectra.clipped).for_each(|(sum, count)| *sum += count);
         Ok(())
     }
@@ -294,6 +317,9 @@ impl<'a> Output<'a> {
     fn report(&self, made: &str, fed: u64, seconds: f64, flagged: f64) {
         let Shape { inputs, channels, .. } = self.shape;
         let clipped = warn_of_clipped(&self.clipped, channels, self.written, LEVELS);
+        // Of some channels as many are flagged as of all, on average.
+        let flagged = flagged * self.only.len() as f64 / channels as f64;
+        let channels = self.only.len();
         // Of spectra the samples of all channels.
         let all = (self.written * inputs as u64) as f64 * channels as f64;
         let missing = self.missing * channels as f64;

@@ -145,7 +145,7 @@ impl VisibilityOptions {
 
     /// Channels to correlate.
     fn channels(&self, shape: &Shape) -> Result<Range<usize>> {
-        ChannelRange::of(self.channels.as_ref(), shape.channels)
+        ChannelRange::of(self.channels.as_ref(), "--channels", shape.channels)
     }
 
     /// Times of a dump.

@@ -1,6 +1,6 @@
 //! Powers of beams on a grid, of a plan's table `[[grid]]`.
 
-use std::path::PathBuf;
+use std::{ops::Range, path::PathBuf};
 
 use corrust::{
     Device, Error, GridBeamformer, Result,
@@ -17,7 +17,10 @@ use crate::cli::{
         grid::{Dishes, Output},
     },
     input::product_input::{Finish, ProductInput, needs_array},
-    options::run_files::{ending, input, output},
+    options::{
+        run_files::{ending, input, output},
+        selection::{ChannelRange, of_channels},
+    },
     terminal::numbers::count,
 };
 
@@ -30,6 +33,9 @@ pub struct GridTable {
     /// NumPy file, or filterbank file of one beam.
     #[arg(long, value_parser = output())]
     pub output: PathBuf,
+    /// Channels to form beams of, A to B - 1; an array file describes all of them.
+    #[arg(long)]
+    channels: Option<ChannelRange>,
     /// Powers of f16.
     #[arg(long)]
     half: bool,
@@ -59,6 +65,11 @@ impl GridTable {
         self
     }
 
+    /// Channels of `all` to form beams of.
+    fn channels(&self, all: usize) -> Result<Range<usize>> {
+        ChannelRange::of(self.channels.as_ref(), "--channels", all)
+    }
+
     /// Times of a block.
     fn times(&self) -> usize {
         self.scaling.integrate.map_or(1, |times| usize::try_from(times.get()).unwrap_or(usize::MAX))
@@ -68,7 +79,9 @@ impl GridTable {
     fn plan(&self, place: &ProductInput<'_>) -> Result<GridBeamformer> {
         let Shape { inputs, channels, encoding, .. } = place.shape;
         let dishes = Dishes::read(&self.dishes)?;
-        let plan = dishes.builder(place.source, dishes.streams(channels, inputs))?;
+        let [_, polarisations, of_polarisation] = dishes.streams(channels, inputs);
+        let axes = [self.channels(channels)?.len(), polarisations, of_polarisation];
+        let plan = dishes.builder(place.source, axes)?;
         let plan =
             plan.encoding(encoding).half(self.half).kernel(self.kernel).integrate(self.times());
         match place.gpus {
@@ -119,13 +132,17 @@ impl GridTable {
         }
         let plan = self.plan(place)?;
         let shape = *plan.shape();
+        let all = place.shape.channels;
+        let channels = self.channels(all)?;
+        let array = array.map(|array| of_channels(array, all, &channels)).transpose()?;
         let chosen = (&self.beam[..], &self.scaling);
-        let output = Output::create(&self.output, &shape, place.recorded, array, chosen)?;
+        let output = Output::create(&self.output, &shape, place.recorded, array.as_ref(), chosen)?;
         let files = Shared::new(output);
         let theirs = files.clone();
         run.add(
             name,
-            GridBeamsOf::new(plan, move |beams| theirs.with(|output| output.write(beams, &shape))),
+            GridBeamsOf::new(plan, move |beams| theirs.with(|output| output.write(beams)))
+                .of_channels(channels),
         )?;
         Ok(Box::new(move |times| {
             files.take().finish(times, shape.block_times)?;

@@ -32,7 +32,7 @@ use crate::cli::{
         filterbank::{InputPowers, PowerOptions},
     },
     input::product_input::{Finish, ProductInput, needs_array, span},
-    options::{flagging::block_times, run_files::output},
+    options::{flagging::block_times, run_files::output, selection::of_channels},
     terminal::{
         numbers::{count, digits, si},
         say::{tell, warn},
@@ -357,6 +357,8 @@ struct Steering {
     name: String,
     options: BeamOptions,
     source: PathBuf,
+    /// Channels of the voltages.
+    all: usize,
     /// Times and lengths of the files when they were last checked.
     seen: Seen,
     /// File of the changes.
@@ -366,7 +368,7 @@ struct Steering {
 type Seen = [Option<(SystemTime, u64)>; 2];
 
 impl Steering {
-    fn of(table: &BeamTable, name: &str, source: &Path) -> Result<Self> {
+    fn of(table: &BeamTable, name: &str, place: &ProductInput<'_>) -> Result<Self> {
         let options = table.beams.clone();
         let create = |path: &PathBuf| {
             let file = File::create(path).map_err(Error::io(path, "create"))?;
@@ -374,7 +376,8 @@ impl Steering {
         };
         let changes = table.changes.as_ref().map(create).transpose()?;
         let seen = Self::see(&options);
-        Ok(Self { name: name.to_owned(), options, source: source.to_owned(), seen, changes })
+        let (source, all) = (place.source.to_owned(), place.shape.channels);
+        Ok(Self { name: name.to_owned(), options, source, all, seen, changes })
     }
 
     /// Writes down that other weights hold from a time on.
@@ -404,7 +407,7 @@ impl Steering {
         }
         self.seen = seen;
         let shape = *plan.shape();
-        let read = |weights| self.options.read(weights, &shape, &self.source);
+        let read = |weights| self.options.read(weights, (&shape, self.all), &self.source);
         let found =
             Reader::open(&self.options.weights).and_then(read).and_then(|(weights, shifts)| {
                 plan.set_weights(&weights)?;
@@ -434,18 +437,18 @@ fn add_beams(
     }
     let names = options.names(&Reader::open(&options.weights)?)?;
     let (plan, shape) = options.begin(place)?;
-    let length = (place.recorded as usize, place.ticks);
-    let outputs = beams::Outputs::create(options, &shape, length, array, &names)?;
+    let all = place.shape.channels;
+    let channels = options.channels(all)?;
+    let array = array.map(|array| of_channels(array, all, &channels)).transpose()?;
+    let length = (place.recorded as usize, place.ticks, channels.start);
+    let outputs = beams::Outputs::create(options, &shape, length, array.as_ref(), &names)?;
     let files = Shared::new(outputs);
     let theirs = files.clone();
-    let mut steering = steer.then(|| Steering::of(table, name, place.source)).transpose()?;
+    let mut steering = steer.then(|| Steering::of(table, name, place)).transpose()?;
     let beams = BeamsOf::new(plan, move |start, beams, times| {
-        theirs.with(|outputs| match beams {
-            Some(beams) => outputs.write(start as usize, beams),
-            None => outputs.skip(times),
-        })
+        theirs.with(|outputs| outputs.put(start, beams, times))
     });
-    let beams = beams.steered(move |plan, start| match &mut steering {
+    let beams = beams.of_channels(channels).steered(move |plan, start| match &mut steering {
         Some(steering) => steering.reload_if_changed(plan, start),
         None => Ok(()),
     });

@@ -3,7 +3,7 @@
 mod packed;
 mod planes;
 
-use std::{path::PathBuf, time::Instant};
+use std::{borrow::Cow, path::PathBuf, time::Instant};
 
 use corrust::{
     Device, Encoding, Error, Layout, Result,
@@ -17,6 +17,7 @@ use corrust::{
     samples::{Memory, Samples},
 };
 
+use crate::cli::commands::channelise::file::RowFile;
 use crate::cli::commands::quantise::packed::{PackedFile, block_times};
 use crate::cli::commands::quantise::planes::PlaneFile;
 use crate::cli::options::files::Files;
@@ -28,9 +29,6 @@ use crate::cli::terminal::say::{tell, warn};
 
 /// Times of a word of bits.
 const WORD: usize = Encoding::B1.times();
-
-/// Samples that are quantised and written at a time.
-const PIECE: usize = 1 << 20;
 
 /// Quantise a recording to samples of 1 to 4 bits
 ///
@@ -119,22 +117,28 @@ impl Args {
         let start = Instant::now();
         let bar = Progress::new("quantising", &shape, times);
         let source = Reader::over(recording, run::block_times(shape.bytes_per_time()));
-        let values = Values::new(&shape, &quantiser, self.noise);
-        let mut output = Output { shape, times, writer, values, piece: vec![0; PIECE] };
+        let mut values = Values::new(&shape, &quantiser, self.noise);
+        let (mut file, mut made) = (RowFile::new(writer)?, Vec::new());
+        let rows = shape.channels * shape.inputs;
         let mut run = Run::over(source).progress(|done| bar.set(done));
-        run.each("values", |piece| match &piece.samples {
-            Some(samples) => output.write(piece.start, samples),
+        run.each("values", |piece| {
             // Missing samples have the value zero, as the file has where nothing is written.
-            None => Ok(()),
+            let Some(samples) = &piece.samples else { return Ok(()) };
+            let (first, count) = (piece.start, piece.times as usize);
+            made.resize(rows * count, 0);
+            values.fill(samples, first, (0, count), &mut made)?;
+            match shape.layout {
+                Layout::Tcn => file.put((first * rows as u64, 0), made.len(), &mut made),
+                Layout::Cnt => file.put((first, times), count, &mut made),
+            }
         });
         run.all()?;
         drop(bar);
-        let Output { writer, values, .. } = output;
         let describe = |output: &PathBuf| {
             let description = Description::new(Encoding::Ci4, shape.layout, &axes);
             description.quantised(values.quantised()).write(output)
         };
-        all([writer.finish(), described.map_or(Ok(()), describe)])?;
+        all([file.finish(), described.map_or(Ok(()), describe)])?;
         self.report(&values, times, start.elapsed().as_secs_f64());
         Ok(())
     }
@@ -184,9 +188,9 @@ impl Args {
         });
         run.all()?;
         drop(bar);
-        let (writer, description, lost) = file.finish();
+        let (file, description, lost) = file.finish();
         let description = description.quantised(values.quantised().or(copied));
-        all([writer.finish(), description.write(&self.output)])?;
+        all([file.finish(), description.write(&self.output)])?;
         if lost > 0 {
             warn(format_args!(
                 "{lost} of {} words of {WORD} times miss some of them and count as missing",
@@ -247,9 +251,9 @@ impl Args {
         });
         run.all()?;
         drop(bar);
-        let (writer, description) = file.finish();
+        let (file, description) = file.finish();
         let description = description.quantised(values.quantised());
-        all([writer.finish(), description.write(&self.output)])?;
+        all([file.finish(), description.write(&self.output)])?;
         self.report(&values, times, start.elapsed().as_secs_f64());
         Ok(())
     }
@@ -370,7 +374,11 @@ impl<'a> Values<'a> {
         values: &mut [u8],
     ) -> Result<()> {
         let Shape { inputs, channels, encoding, layout } = self.shape;
-        let bytes = samples.gather(layout)?;
+        let bytes = match samples.is_dense(layout) {
+            // Missing ones are zero.
+            true => Cow::Borrowed(&in_memory(samples)[..samples.bytes()]),
+            false => Cow::Owned(samples.gather(layout)?),
+        };
         self.learn(&bytes)?;
         let times = samples.extents().times;
         let (row, from, pitch) = match layout {
@@ -401,43 +409,6 @@ impl<'a> Values<'a> {
 fn in_memory<'a>(samples: &Samples<'a>) -> &'a [u8] {
     let Memory::Host(bytes) = samples.memory() else { unreachable!("blocks are in host memory") };
     bytes
-}
-
-/// The file that quantised samples go to.
-struct Output<'a> {
-    /// The recording's.
-    shape: Shape,
-    times: u64,
-    writer: Writer,
-    values: Values<'a>,
-    piece: Vec<u8>,
-}
-
-impl Output<'_> {
-    /// Quantises and writes the samples from the time `first` on, which lie without gaps.
-    fn write(&mut self, first: u64, samples: &Samples<'_>) -> Result<()> {
-        let Shape { inputs, channels, encoding, layout } = self.shape;
-        let bytes = in_memory(samples);
-        self.values.learn(bytes)?;
-        // Samples that stand together in the output, and where the next of them begin there.
-        let times = samples.extents().times;
-        let (row, start, step) = match layout {
-            Layout::Tcn => (times * channels * inputs, first * (channels * inputs) as u64, 0),
-            Layout::Cnt => (times, first, self.times),
-        };
-        let mut places = Places { shape: self.shape, first, times, start: 0 };
-        for (index, samples) in bytes.chunks_exact(row * encoding.bytes()).enumerate() {
-            let mut place = start + index as u64 * step;
-            for samples in samples.chunks(PIECE * encoding.bytes()) {
-                let piece = &mut self.piece[..samples.len() / encoding.bytes()];
-                self.values.make(samples, places, piece)?;
-                self.writer.write_at(place, piece)?;
-                places.start += piece.len();
-                place += piece.len() as u64;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Standard deviation of the samples' real and imaginary parts around zero, without NaNs.

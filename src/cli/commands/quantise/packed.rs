@@ -11,13 +11,17 @@ use corrust::{
     samples::Samples,
 };
 
+use crate::cli::commands::channelise::file::RowFile;
+
 /// File of packed words, uint32 `[channel][input][word][2]`.
 pub struct PackedFile {
     shape: Shape,
     bits: u32,
     times: u64,
     axes: [usize; 4],
-    writer: Writer,
+    file: RowFile,
+    /// Words as bytes, of memory that is used again.
+    bytes: Vec<u8>,
 }
 
 impl PackedFile {
@@ -27,7 +31,8 @@ impl PackedFile {
         let words = usize::try_from(words).unwrap_or(usize::MAX);
         let axes = [shape.channels, shape.inputs, words, 2];
         let writer = Writer::with_shape(output, Dtype::Uint32, &axes)?;
-        Ok(Self { shape: *shape, bits, times, axes, writer })
+        let file = RowFile::new(writer)?;
+        Ok(Self { shape: *shape, bits, times, axes, file, bytes: Vec::new() })
     }
 
     /// Writes `ci4` values of the times from `first` on, with which a word begins, in the order of the shape's layout.
@@ -38,16 +43,14 @@ impl PackedFile {
         words.iter_mut().for_each(|word| *word = word.to_le());
         let row = words.len() / (channels * inputs);
         let first = 2 * (first / samples_per_word(self.bits)? as u64);
-        for (index, words) in words.chunks_exact(row).enumerate() {
-            let place = index as u64 * 2 * self.axes[2] as u64 + first;
-            self.writer.write_at(place, bytemuck::cast_slice(words))?;
-        }
-        Ok(())
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytemuck::cast_slice(&words));
+        self.file.put((first, 2 * self.axes[2] as u64), 4 * row, &mut self.bytes)
     }
 
     /// The file, and its description.
-    pub fn finish(self) -> (Writer, Description) {
-        (self.writer, Description::of_packed(self.bits, &self.axes, self.times))
+    pub fn finish(self) -> (RowFile, Description) {
+        (self.file, Description::of_packed(self.bits, &self.axes, self.times))
     }
 }
 

@@ -11,6 +11,8 @@ use corrust::{
     samples::{Memory, Missing, Samples},
 };
 
+use crate::cli::commands::channelise::file::RowFile;
+
 /// The file that planes go to.
 pub struct PlaneFile {
     /// Shape of the words.
@@ -19,7 +21,7 @@ pub struct PlaneFile {
     /// Times of all, and the words that hold them.
     times: u64,
     words: u64,
-    writer: Writer,
+    file: RowFile,
     gpu: Option<Arc<dyn Gpu>>,
     /// Number of the word that was written last, and the word of each row, where more of it may come.
     open: Option<(u64, Vec<u8>)>,
@@ -49,7 +51,8 @@ impl PlaneFile {
         let axes = usize::try_from(words).unwrap_or(usize::MAX);
         let axes = Description::axes_of_words(&shape, axes);
         let writer = Writer::with_shape(output, Dtype::Uint8, &axes)?;
-        Ok(Self { shape, bits, times, words, writer, gpu, open: None, missing: Vec::new() })
+        let file = RowFile::new(writer)?;
+        Ok(Self { shape, bits, times, words, file, gpu, open: None, missing: Vec::new() })
     }
 
     /// Writes the planes of `count` times from `first` on. `quantise` fills in their values, `ci4` in `layout`,
@@ -123,20 +126,17 @@ impl PlaneFile {
             }
         }
         let mut last = Vec::with_capacity(rows * bytes);
-        for (index, words) in words.chunks_exact(row).enumerate() {
-            let place = index as u64 * self.words + first;
-            self.writer.write_at(place * bytes as u64, words)?;
-            last.extend_from_slice(&words[row - bytes..]);
-        }
+        words.chunks_exact(row).for_each(|words| last.extend_from_slice(&words[row - bytes..]));
         self.open = Some((first + (row / bytes) as u64 - 1, last));
-        Ok(())
+        let places = [first, self.words].map(|word| word * bytes as u64);
+        self.file.put(places.into(), row, &mut words)
     }
 
     /// The file, what it holds, and how many words of it an input misses.
-    pub fn finish(self) -> (Writer, Description, usize) {
+    pub fn finish(self) -> (RowFile, Description, usize) {
         let description = Description::of_words(&self.shape, self.times, &self.missing);
         let word = self.shape.encoding.times();
         let lost = self.missing.iter().map(|gap| gap.times.len().div_ceil(word)).sum();
-        (self.writer, description, lost)
+        (self.file, description, lost)
     }
 }

@@ -17,7 +17,7 @@ use crate::cli::{
         flagging::Flagging,
         listening::Listening,
         run_files::{input, output},
-        selection::Selection,
+        selection::{ChannelRange, Selection},
         stream::Vdif,
         units::{Seconds, seconds},
     },
@@ -77,6 +77,10 @@ pub struct Args {
     /// deviations, by default the optimal one
     #[arg(long, value_name = "STEP", num_args = 0..=1, require_equals = true, conflicts_with = "counts")]
     pub van_vleck: Option<Option<f64>>,
+    /// Channels or subchannels to correlate, A to B - 1, of those that come or are made, as 100..228 [default: all]; an array file
+    /// describes all of them
+    #[arg(long, value_name = "A..B", conflicts_with = "counts", hide_short_help = true)]
+    pub only: Option<ChannelRange>,
     #[command(flatten)]
     pub compression: Compression,
     #[command(flatten)]

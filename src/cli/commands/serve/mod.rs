@@ -16,14 +16,12 @@ use std::{
 
 use corrust::{
     Correlator, Encoding, Error, Result,
-    correlate::Folding,
+    correlate::{Folding, Shape},
     device::Gpu,
     format::{self, PartialFile, Timestamp, array::Array, uvh5},
-    live::{
-        Before, Channels, Clock, Fate, Files, Frames, Integrator, LiveDump, Socket, Spectra, Words,
-    },
+    live::{Before, Channels, Clock, Fate, Files, Frames, Integrator, Socket, Spectra, Words},
     quantise::VanVleck,
-    run::{Head, Upchannelise},
+    run::{Head, Integration, Upchannelise},
     serve::{About, Board, start},
 };
 
@@ -36,7 +34,7 @@ use crate::cli::options::flagging::{flagged_blocks, missing_samples};
 use crate::cli::options::given;
 use crate::cli::options::listening::{Incoming, Placed, addresses};
 use crate::cli::options::run_files::ending;
-use crate::cli::options::selection::Timing;
+use crate::cli::options::selection::{ChannelRange, Timing, of_channels};
 use crate::cli::options::stream::{Made, in_chunks};
 use crate::cli::options::units::Seconds;
 use crate::cli::terminal::numbers::{count, digits};
@@ -171,8 +169,12 @@ impl Args {
         let least = level.map_or(0, |_| 2 * engine.window());
         in_chunks(&mut frames, integration.saturating_mul(times as u64), least, 1);
         let gpus = self.place.device.open()?;
-        let builder = builder.device(self.place.device.clone()).gpus(gpus.clone());
+        // Several GPUs share out channels of spectra that the first one makes.
+        let builder = builder.device(self.place.device.clone()).gpus(gpus.first().cloned());
         let mut spectra = Spectra::new(builder.clone().build()?, frames.clone())?;
+        if gpus.len() > 1 {
+            spectra = spectra.in_host();
+        }
         if let Some(sigma) = level {
             spectra = spectra.level(builder, sigma);
         }
@@ -248,22 +250,27 @@ impl Args {
             first_channel *= factor;
             before = before.upchannelised(plan);
         }
-        let shape = head.shape;
+        let all = head.shape.channels;
+        let only = ChannelRange::of(self.only.as_ref(), "--only", all)?;
+        let shape = Shape { channels: only.len(), ..head.shape };
+        let first_channel = first_channel + only.start as u64;
         let coefficients = self.van_vleck.map(|step| van_vleck(step, &shape, &[])).transpose()?;
         if let Some(block_times) = self.flagging.block_times() {
             given::refuse(
                 &["kurtosis", "flags"],
                 "a service writes no such files, expected corrust observe",
             )?;
-            let judge = self.flagging.judge(&shape, &head.circularity)?;
-            before = before.flagged(&shape, judge, block_times, gpus)?;
+            let judge = self.flagging.judge(&head.shape, &head.circularity)?;
+            before = before.flagged(&head.shape, judge, block_times, gpus)?;
         }
+        let before = before.of_channels(only.clone());
         let array = served.array.map(|mut array| match served.is_raw {
             true => complete(&mut array, &head).map(|()| array),
             false => Ok(array),
         });
-        let array = array.transpose()?;
+        let array = array.transpose()?.map(|array| of_channels(&array, all, &only)).transpose()?;
         let found = Array { channels: head.frequencies, ..Array::default() };
+        let found = of_channels(&found, all, &only)?;
         let known = array.as_ref().unwrap_or(&found);
         let frequencies = match &known.channels {
             Some(_) => Some(known.frequencies(shape.channels)?),
@@ -406,7 +413,7 @@ impl<C> Live<C> {
         ));
 
         let mut faults = Faults::of("dumps");
-        let mut done = |dump: &LiveDump| {
+        let mut done = |dump: &Integration| {
             board.show(dump);
             board.dumps.done.fetch_add(1, Ordering::Relaxed);
             if let Some(files) = &mut files {
