@@ -649,7 +649,9 @@ impl<S: Sample, const R: usize, const LEVELS: usize, const WARPS: usize>
                 [shared[r % 2 * 2], shared[r % 2 * 2 + 1], self.weights[r][0], self.weights[r][1]]
             };
             each!(part < 2, of 2 {
-                points[r][part] = d.fma(x[part], sums[2][r][part]);
+                // Added here, not put off behind the next branch, where the old sum would be needed beside the new one.
+                let point = d.fma(x[part], sums[2][r][part]);
+                points[r][part] = f32::from_bits(opaque(point.to_bits()));
                 sums[2][r][part] = c.fma(x[part], sums[1][r][part]);
                 sums[1][r][part] = b.fma(x[part], sums[0][r][part]);
                 sums[0][r][part] = a.mul(x[part]);
@@ -787,7 +789,7 @@ unsafe fn finish<const R: usize>(
             output::CI8 => {
                 each!(e < R, of 16 {
                     store_global_16(p.spectra + 2 * place(e), int8(bins[e]) as u16);
-                    clipped += is_clipped(bins[e], 127.0) as u32;
+                    clipped += clips(bins[e], 127.0);
                 });
             }
             output::CF16 => {
@@ -797,14 +799,16 @@ unsafe fn finish<const R: usize>(
             }
             output::CF32 => {
                 each!(e < R, of 16 {
-                    store_global_2(p.spectra + 8 * place(e), bins[e].map(f32::to_bits));
+                    // Zeros keep the pairs of registers that a store of 8 bytes takes from the other encodings.
+                    let words = bins[e].map(|part| part.to_bits() ^ p.reserved);
+                    store_global_2(p.spectra + 8 * place(e), words);
                 });
             }
             _ => {
                 let flip = if p.output == output::CI4 { 0x88 } else { 0 };
                 each!(e < R, of 16 {
                     store_global_8(p.spectra + place(e), excess_8(bins[e]) ^ flip);
-                    clipped += is_clipped(bins[e], 7.0) as u32;
+                    clipped += clips(bins[e], 7.0);
                 });
             }
         }
@@ -838,10 +842,10 @@ unsafe fn stage_values<const R: usize, const B: u32>(
             let row = subchannel_at(e as u32, R as u32) * INPUTS * B;
             if B == 1 {
                 store_shared_8(place + row, excess_8(bins[e]));
-                clipped += is_clipped(bins[e], 7.0) as u32;
+                clipped += clips(bins[e], 7.0);
             } else {
                 store_shared_16(place + row, int8(bins[e]) as u16);
-                clipped += is_clipped(bins[e], 127.0) as u32;
+                clipped += clips(bins[e], 127.0);
             }
         });
         warp_barrier();
@@ -890,10 +894,12 @@ fn clamp(value: f32, limit: f32) -> f32 {
     min_f32(max_f32(value, -limit), limit)
 }
 
-/// Whether a component is beyond the limit when it is rounded.
+/// 1 if a component is beyond the limit when it is rounded, else 0: the sign of a difference of bits, which are in the
+/// order of magnitudes.
 #[inline(always)]
-fn is_clipped(value: Complex<f32>, limit: f32) -> bool {
-    (value[0].abs() >= beyond(limit)) | (value[1].abs() >= beyond(limit))
+fn clips(value: Complex<f32>, limit: f32) -> u32 {
+    let magnitude = value[0].abs().max(value[1].abs()).to_bits();
+    opaque((beyond(limit).to_bits() - 1).wrapping_sub(magnitude)) >> 31
 }
 
 /// Subchannels of any factor: the kernel `channelise_subchannels`.
