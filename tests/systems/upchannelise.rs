@@ -212,7 +212,7 @@ fn cpu_in_pieces() {
 
 #[test]
 fn sim() {
-    same_bits(Device::Sim, &[2, 4, 8, 16, 32, 64]);
+    same_bits(Device::Sim, &[2, 4, 8, 16, 32, 64, 128, 256]);
     shapes(Device::Sim);
 }
 
@@ -224,7 +224,7 @@ fn cuda() {
 
 /// Inputs, channels, subchannels, taps, spectra, and the kernel of a GPU: around the lanes of a warp, the inputs of a block, the
 /// spectra of a run, the points of a pass, and the taps that are kept in registers.
-const SHAPES: [(usize, usize, usize, usize, usize, Kernel); 22] = [
+const SHAPES: [(usize, usize, usize, usize, usize, Kernel); 42] = [
     (1, 1, 16, 4, 5, Kernel::Registers),
     (31, 2, 16, 4, 4, Kernel::Registers),
     (32, 1, 16, 4, 3, Kernel::Registers),
@@ -235,6 +235,26 @@ const SHAPES: [(usize, usize, usize, usize, usize, Kernel); 22] = [
     (64, 2, 4, 4, 36, Kernel::Registers),
     (65, 1, 4, 4, 9, Kernel::Registers),
     (80, 1, 16, 4, 5, Kernel::Registers),
+    (1, 2, 2, 4, 4, Kernel::Registers),
+    (31, 1, 2, 4, 9, Kernel::Registers),
+    (64, 2, 2, 4, 70, Kernel::Registers),
+    (65, 1, 2, 4, 33, Kernel::Registers),
+    (96, 1, 2, 4, 5, Kernel::Registers),
+    (1, 1, 32, 4, 5, Kernel::Registers),
+    (31, 2, 32, 4, 4, Kernel::Registers),
+    (32, 1, 32, 4, 35, Kernel::Registers),
+    (33, 1, 32, 4, 3, Kernel::Registers),
+    (48, 2, 32, 4, 6, Kernel::Registers),
+    (1, 2, 64, 4, 6, Kernel::Registers),
+    (16, 1, 64, 4, 5, Kernel::Registers),
+    (33, 1, 64, 4, 9, Kernel::Registers),
+    (64, 1, 64, 4, 36, Kernel::Registers),
+    (15, 1, 128, 4, 4, Kernel::Registers),
+    (32, 1, 128, 4, 7, Kernel::Registers),
+    (17, 2, 128, 4, 3, Kernel::Registers),
+    (48, 1, 128, 4, 5, Kernel::Registers),
+    (1, 1, 128, 4, 34, Kernel::Registers),
+    (32, 1, 64, 4, 5, Kernel::Any),
     (17, 1, 16, 4, 33, Kernel::Any),
     (33, 2, 8, 4, 34, Kernel::Any),
     (1, 3, 2, 1, 70, Kernel::Any),
@@ -462,8 +482,8 @@ fn impossible_plans_are_refused() {
             "kernel cpu-avx2 does not run on a GPU",
         ),
         (
-            of(1, 1, 32).device(Device::Sim).kernel(Kernel::Registers),
-            "expected 4, 8 or 16 subchannels",
+            of(1, 1, 256).device(Device::Sim).kernel(Kernel::Registers),
+            "expected 2 to 128 subchannels of 4 taps",
         ),
         (of(1, 1, 2).gains(&[one, Complex::new(f32::NAN, 0.0)]), "for subchannel 1 of channel 0"),
         (of(1, 1, 16).encoding(Encoding::B1), "b1"),

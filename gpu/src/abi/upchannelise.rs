@@ -48,14 +48,14 @@ pub const fn beyond(limit: f32) -> f32 {
 
 /// Taps of the filter banks that keep their sums in registers.
 pub const TAPS: u32 = 4;
-/// Subchannels of the largest of them.
+/// Most residues that a thread of them keeps the sums of: warps share the inputs of more subchannels.
 pub const MOST: u32 = 16;
-/// Threads of a block.
+/// Threads of a block of up to [`MOST`] subchannels.
 pub const THREADS: u32 = 64;
 /// Inputs of a warp, and of a word of [`Upchannelise::missing`].
 pub const INPUTS: u32 = 32;
-/// Stages of a ring in shared memory, of `U` time samples each.
-pub const STAGES: u32 = 4;
+/// Bytes of the points of a warp of more than [`MOST`] subchannels: [`MOST`] pairs of f32 of each lane.
+pub const WARP_POINTS_BYTES: u32 = 8 * MOST * INPUTS;
 /// Most levels of the transform that a thread of [`ANY`] makes in registers.
 pub const LEVELS: u32 = 3;
 /// Threads of a block of [`ANY`].
@@ -81,9 +81,9 @@ parameters! {
         pub missing: u64,
         /// Gains, pairs of f32 `[f][u]`; or 0.
         pub gains: u64,
-        /// [`ANY`]: `w`, f32, `M U` of them.
+        /// [`ANY`], and more than [`MOST`] subchannels: `w`, f32, `M U` of them.
         pub weights: u64,
-        /// [`ANY`]: pairs of f32: entry `s + i` is the [`twiddle`] of the bin at position `i` of a column of span `s`.
+        /// [`ANY`], and more than [`MOST`] subchannels: pairs of f32, 16-byte aligned: entry `s + i` is the [`twiddle`] of the bin at position `i` of a column of span `s`.
         pub table: u64,
         /// Times before the samples.
         pub kept: u32,
@@ -113,33 +113,61 @@ parameters! {
         pub lanes: u32,
         /// [`ANY`]: spectra that a block makes side by side.
         pub together: u32,
-        /// Kernels with sums in registers: `w`.
+        /// Kernels with sums in registers, of up to [`MOST`] subchannels: `w`.
         pub kept_weights: [f32; (TAPS * MOST) as usize],
     }
 }
 
+/// Inputs of a block of a kernel with sums in registers: of each warp its own, or of all warps the same.
+pub const fn block_inputs(factor: u32) -> u32 {
+    if factor > MOST { INPUTS } else { THREADS }
+}
+
+/// Stages of a warp's ring in shared memory, of up to [`MOST`] time samples of `bytes` bytes each: fewer where points share
+/// the memory that a multiprocessor of compute capability 8.6 has, 100 KiB.
+pub const fn stages(factor: u32, bytes: u32) -> u32 {
+    if factor > MOST && bytes > 2 { 2 } else { 4 }
+}
+
 /// Bytes of shared memory of a block of a kernel with sums in registers, for samples of `bytes` bytes: stages of samples,
-/// and a spectrum of two-byte values.
+/// and a spectrum of two-byte values; or of more than [`MOST`] subchannels the points of two spectra, and two weights of
+/// each residue.
 pub const fn staged_bytes(factor: u32, bytes: u32) -> u32 {
-    THREADS * factor * (STAGES * bytes + 2)
+    let behind = if factor > MOST {
+        factor / MOST * (2 * WARP_POINTS_BYTES + 8 * MOST)
+    } else {
+        2 * THREADS * factor
+    };
+    block_inputs(factor) * factor * stages(factor, bytes) * bytes + behind
 }
 
 /// A kernel with sums in registers, for `factor` subchannels; shared memory for samples of one byte.
 const fn of_factor(name: &'static str, factor: u32) -> Kernel<Upchannelise> {
-    Kernel::new(name, THREADS)
+    let threads = if factor > MOST { factor / MOST * 32 } else { THREADS };
+    // Warps of a multiprocessor.
+    let warps = if factor < MOST { 16 } else { 8 };
+    Kernel::new(name, threads)
         .sectors(8)
-        .min_blocks(if factor < 16 { 8 } else { 4 })
+        .min_blocks(warps * 32 / threads)
         .shared_bytes(staged_bytes(factor, 1))
 }
 
 kernels! { UPCHANNELISERS:
-    /// Four taps, 4 subchannels. Launched with [`staged_bytes`] of shared memory. Grid: a block for each [`THREADS`]
+    /// Four taps, 2 subchannels. Launched with [`staged_bytes`] of shared memory. Grid: a block for each [`block_inputs`]
     /// inputs, each channel and each `run` spectra, inputs fastest.
+    OF_2: Kernel<Upchannelise> = of_factor("channelise_subchannels_2", 2);
+    /// [`OF_2`], of 4 subchannels.
     OF_4: Kernel<Upchannelise> = of_factor("channelise_subchannels_4", 4);
-    /// [`OF_4`], of 8 subchannels.
+    /// [`OF_2`], of 8 subchannels.
     OF_8: Kernel<Upchannelise> = of_factor("channelise_subchannels_8", 8);
-    /// [`OF_4`], of 16 subchannels.
+    /// [`OF_2`], of 16 subchannels.
     OF_16: Kernel<Upchannelise> = of_factor("channelise_subchannels_16", 16);
+    /// [`OF_2`], of 32 subchannels.
+    OF_32: Kernel<Upchannelise> = of_factor("channelise_subchannels_32", 32);
+    /// [`OF_2`], of 64 subchannels.
+    OF_64: Kernel<Upchannelise> = of_factor("channelise_subchannels_64", 64);
+    /// [`OF_2`], of 128 subchannels.
+    OF_128: Kernel<Upchannelise> = of_factor("channelise_subchannels_128", 128);
     /// Any taps, any number of subchannels. Launched with 8 bytes of shared memory for each point of `together` spectra
     /// of `lanes` inputs, if there are more than `1 << LEVELS` points. Grid: a block for each `lanes` inputs, each channel and each
     /// `run` spectra, inputs fastest.
@@ -147,7 +175,8 @@ kernels! { UPCHANNELISERS:
 }
 
 /// Kernels with sums in registers, by their subchannels.
-pub const IN_REGISTERS: &[(u32, Kernel<Upchannelise>)] = &[(4, OF_4), (8, OF_8), (16, OF_16)];
+pub const IN_REGISTERS: &[(u32, Kernel<Upchannelise>)] =
+    &[(2, OF_2), (4, OF_4), (8, OF_8), (16, OF_16), (32, OF_32), (64, OF_64), (128, OF_128)];
 
 /// Entries of this module.
 pub(super) const ENTRIES: &[&[Entry]] = &[UPCHANNELISERS];
@@ -164,6 +193,18 @@ mod tests {
                 seen[subchannel_at(position, factor) as usize] = true;
             }
             assert!(seen[..factor as usize].iter().all(|&seen| seen), "{factor}");
+        }
+    }
+
+    /// Bins of some positions that follow each other are subchannels apart by the number of such groups.
+    #[test]
+    fn subchannels_of_following_positions_are_evenly_apart() {
+        for (of, span) in (1..=4).flat_map(|a| (0..=5).map(move |b| (1 << a, 1 << b))) {
+            for (position, e) in (0..span).flat_map(|position| (0..of).map(move |e| (position, e)))
+            {
+                let apart = bin_at(position, span) + span * subchannel_at(e, of);
+                assert_eq!(subchannel_at(position * of + e, of * span), apart, "{of} {span}");
+            }
         }
     }
 }

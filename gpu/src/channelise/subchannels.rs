@@ -9,8 +9,20 @@
 //!
 //! | kernel | sums | transform |
 //! |---|---|---|
-//! | `channelise_subchannels_U` | of the three spectra under way, in registers: a sample is decoded once | in registers |
+//! | `channelise_subchannels_U` | of the three spectra under way, in registers: a sample is decoded once | in registers, 16 points at a time; of more, the `U / 16` warps of a block exchange them once |
 //! | `channelise_subchannels` | made anew for each spectrum: a sample is decoded `M` times | in registers, 8 points at a time, which pass shared memory between |
+//!
+//! More than 16 subchannels, of `Q = U / 16` warps:
+//!
+//! ```text
+//! warp q    residues r = q + Q e, e < 16: the filter, with weights in registers, and the first four levels
+//! exchange  [q][position P of 16][lane] in shared memory
+//! warp q'   positions P = (16 / Q) q' + j, j < 16 / Q: the other log2 Q levels, of the Q points of each P; bins 16 q' + e
+//! ```
+//!
+//! The first four levels of the transform merge points `U / 2` to `U / 16` apart, which have the same residue of `Q`, with
+//! the factors of 16 points; so the order of operations is that of the whole transform. A buffer of two is written
+//! while the other is read, and one barrier of the block a spectrum is enough.
 //!
 //! Kernels with sums in registers are bound by the issue of instructions. With `U = 16` and four taps a sample takes 8 FP32
 //! instructions of the filter and 11 of the transform (32 butterflies of six, of which the 8 of the first level are
@@ -23,21 +35,21 @@ use core::marker::PhantomData;
 
 use crate::{
     abi::{
-        channelise::{Complex, Real, multiply, output, raw},
+        channelise::{Complex, Real, bin_at, multiply, output, raw},
         upchannelise::{
-            INPUTS, LEVELS, MOST, STAGES, TAPS, THREADS, Upchannelise, beyond, merge,
-            subchannel_at, twiddle,
+            INPUTS, LEVELS, MOST, TAPS, Upchannelise, WARP_POINTS_BYTES, beyond, block_inputs,
+            merge, stages, subchannel_at, twiddle,
         },
     },
     channelise::sample::finite,
     isa::{
         common::{
             add_global_64, barrier, block, dynamic_shared, from_half, halves, lane, load_global,
-            load_global_2, load_global_8, load_global_16, load_shared, load_shared_2,
-            load_shared_4, load_shared_8, load_shared_16, max_f32, min_f32, opaque, prmt,
-            store_global, store_global_2, store_global_4, store_global_8, store_global_16,
-            store_shared, store_shared_2, store_shared_8, store_shared_16, thread, threads,
-            warp_barrier,
+            load_global_2, load_global_4, load_global_8, load_global_16, load_shared,
+            load_shared_2, load_shared_4, load_shared_8, load_shared_16, max_f32, min_f32, opaque,
+            prmt, store_global, store_global_2, store_global_4, store_global_8, store_global_16,
+            store_shared, store_shared_2, store_shared_4, store_shared_8, store_shared_16, thread,
+            threads, warp_barrier,
         },
         sm_80::cp_async_16,
     },
@@ -48,23 +60,51 @@ use crate::{
 };
 
 kernel! {
+    /// 2 subchannels, four taps.
+    fn channelise_subchannels_2(p: Upchannelise) {
+        in_registers::<2, 1, 1>(&p);
+    }
+}
+
+kernel! {
     /// 4 subchannels, four taps.
     fn channelise_subchannels_4(p: Upchannelise) {
-        in_registers::<4, 2>(&p);
+        in_registers::<4, 2, 1>(&p);
     }
 }
 
 kernel! {
     /// 8 subchannels, four taps.
     fn channelise_subchannels_8(p: Upchannelise) {
-        in_registers::<8, 3>(&p);
+        in_registers::<8, 3, 1>(&p);
     }
 }
 
 kernel! {
     /// 16 subchannels, four taps.
     fn channelise_subchannels_16(p: Upchannelise) {
-        in_registers::<16, 4>(&p);
+        in_registers::<16, 4, 1>(&p);
+    }
+}
+
+kernel! {
+    /// 32 subchannels, four taps.
+    fn channelise_subchannels_32(p: Upchannelise) {
+        in_registers::<16, 4, 2>(&p);
+    }
+}
+
+kernel! {
+    /// 64 subchannels, four taps.
+    fn channelise_subchannels_64(p: Upchannelise) {
+        in_registers::<16, 4, 4>(&p);
+    }
+}
+
+kernel! {
+    /// 128 subchannels, four taps.
+    fn channelise_subchannels_128(p: Upchannelise) {
+        in_registers::<16, 4, 8>(&p);
     }
 }
 
@@ -293,19 +333,22 @@ impl Share {
     }
 }
 
-/// See the entries: `U` subchannels, `1 << LEVELS` of them.
+/// See the entries: `R WARPS` subchannels, of `R = 1 << LEVELS` residues of each of the `WARPS` warps that share inputs.
 ///
 /// # Safety
-/// - All threads of a block of [`THREADS`] call it together, once, in a launch as [`Upchannelise`] says, of `U` subchannels.
-/// - The block's dynamic shared memory has room for the stages and values of all warps, all of it free.
+/// - All threads of a block call it together, once, in a launch as [`Upchannelise`] says, of `R WARPS` subchannels.
+/// - The block's dynamic shared memory is as large as [`staged_bytes`](crate::abi::upchannelise::staged_bytes) says, all of
+///   it free.
+/// - `R` is 2 to [`MOST`]; if `WARPS` is not 1, `R` is [`MOST`], and `WARPS` is the block's number of warps, a power of two
+///   of `R / 2` at most.
 #[inline(always)]
-unsafe fn in_registers<const U: usize, const LEVELS: usize>(p: &Upchannelise) {
+unsafe fn in_registers<const R: usize, const LEVELS: usize, const WARPS: usize>(p: &Upchannelise) {
     // SAFETY: the parameters are as declared.
     unsafe {
         match p.encoding {
-            raw::I8 => in_registers_of::<Int8, U, LEVELS>(p),
-            raw::F16 => in_registers_of::<Halves, U, LEVELS>(p),
-            _ => in_registers_of::<Nibbles, U, LEVELS>(p),
+            raw::I8 => in_registers_of::<Int8, R, LEVELS, WARPS>(p),
+            raw::F16 => in_registers_of::<Halves, R, LEVELS, WARPS>(p),
+            _ => in_registers_of::<Nibbles, R, LEVELS, WARPS>(p),
         }
     }
 }
@@ -313,32 +356,42 @@ unsafe fn in_registers<const U: usize, const LEVELS: usize>(p: &Upchannelise) {
 /// [`in_registers`], of samples of one encoding.
 ///
 /// # Safety
-/// - All threads of a block of [`THREADS`] call it together, once, in a launch as [`Upchannelise`] says, of `U` subchannels
-///   and samples `S`.
-/// - The block's dynamic shared memory has room for the stages and values of all warps, all of it free.
+/// - As of [`in_registers`], of samples `S`.
 #[inline(always)]
-unsafe fn in_registers_of<S: Sample, const U: usize, const LEVELS: usize>(p: &Upchannelise) {
-    let mut share = Share::new(p, THREADS);
-    share.input += thread() / 32 * INPUTS;
-    if share.input >= p.inputs {
-        return;
+unsafe fn in_registers_of<S: Sample, const R: usize, const LEVELS: usize, const WARPS: usize>(
+    p: &Upchannelise,
+) {
+    let factor = (R * WARPS) as u32;
+    let mut share = Share::new(p, block_inputs(factor));
+    if WARPS == 1 {
+        // Warps by themselves.
+        share.input += thread() / 32 * INPUTS;
+        if share.input >= p.inputs {
+            return;
+        }
     }
-    // Values of a spectrum that leave together, of two bytes at most, behind the samples of all warps.
-    let warp = thread() / 32 * U as u32 * INPUTS;
-    let room = dynamic_shared() + warp * STAGES * S::BYTES;
-    let room_out = dynamic_shared() + THREADS * U as u32 * STAGES * S::BYTES + 2 * warp;
-    let mut blocks = Blocks::<S, U, LEVELS> {
+    let warp = thread() / 32 * R as u32 * INPUTS;
+    let ring = stages(factor, S::BYTES) * S::BYTES;
+    // Values of a spectrum that leave together, of two bytes at most, behind the samples of all warps; or points.
+    let behind = dynamic_shared() + block_inputs(factor) * factor * ring;
+    let mut blocks = Blocks::<S, R, LEVELS, WARPS> {
         p,
         share: &share,
-        room,
-        room_out,
-        sums: [[[0.0; 2]; U]; TAPS as usize - 1],
+        room: dynamic_shared() + warp * ring,
+        room_out: if WARPS == 1 { behind + 2 * warp } else { behind },
+        weights: [[0.0; 2]; R],
+        room_weights: behind + 2 * WARPS as u32 * WARP_POINTS_BYTES + warp / 4,
+        sums: [[[0.0; 2]; R]; TAPS as usize - 1],
         clipped: 0,
         sample: PhantomData,
     };
     let input = share.input + lane();
-    // SAFETY: the warp is whole, and the stages and the room for values are its own.
+    // SAFETY: the warp is whole, and the stages and the room for values are its own; those for points are the block's, all
+    // of whose warps have as many steps.
     unsafe {
+        if WARPS > 1 {
+            blocks.load_weights();
+        }
         ring::run(&mut blocks);
         if blocks.clipped != 0 && input < p.inputs {
             add_global_64(p.clipped + 8 * input as u64, blocks.clipped as u64);
@@ -361,24 +414,51 @@ fn merge_pair<const R: usize>(
     points[low + half] = b;
 }
 
-/// Blocks of `U` times of a warp's inputs, `[time][input]`, which go through a ring of stages; each completes a spectrum of
-/// the polyphase filter bank.
-struct Blocks<'a, S, const U: usize, const LEVELS: usize> {
+/// Merges `R` points of columns that had `span` bins before level 0, by the levels from `first` to before `LEVELS`; the
+/// factor of the bin at position `i` of the `1 << level` of a level is `roots[(1 << level) + i]`.
+#[inline(always)]
+fn merge_levels<const R: usize, const LEVELS: usize>(
+    points: &mut [Complex<f32>; R],
+    first: usize,
+    span: u32,
+    roots: &[Complex<f32>; MOST as usize],
+) {
+    each!(level < LEVELS, of 4 {
+        if level >= first {
+            each!(pair < R / 2, of 8 {
+                let position = pair / (R >> (level + 1));
+                merge_pair(points, [level, pair], span, roots[(1 << level) + position]);
+            });
+        }
+    });
+}
+
+/// Blocks of `R` times of a warp's inputs, `[time][input]`, `WARPS` times apart, which go through a ring of stages of the
+/// warp. A block of each of the `WARPS` warps completes a spectrum of the polyphase filter bank.
+struct Blocks<'a, S, const R: usize, const LEVELS: usize, const WARPS: usize> {
     p: &'a Upchannelise,
     share: &'a Share,
-    /// Shared memory of the warp: its ring, and its room for values that leave together.
+    /// Shared memory of the warp: its ring, and, of one warp, its room for values that leave together; of several, the
+    /// block's two buffers of points.
     room: u32,
     room_out: u32,
+    /// Of several warps: weights of the last two taps of the warp's residues. Those of the first two lie in shared memory,
+    /// `[residue][tap]`: registers for all are not there. One warp has its weights among the parameters, as constant
+    /// operands.
+    weights: [[f32; 2]; R],
+    room_weights: u32,
     /// Sums of the spectra that have begun, which lack three blocks, two, and one.
-    sums: [[Complex<f32>; U]; TAPS as usize - 1],
+    sums: [[Complex<f32>; R]; TAPS as usize - 1],
     /// Number of values of the lane's input that were clipped.
     clipped: u32,
     sample: PhantomData<S>,
 }
 
-impl<S: Sample, const U: usize, const LEVELS: usize> Shape for Blocks<'_, S, U, LEVELS> {
-    const STAGES: u32 = STAGES;
-    const STAGE_BYTES: u32 = U as u32 * INPUTS * S::BYTES;
+impl<S: Sample, const R: usize, const LEVELS: usize, const WARPS: usize> Shape
+    for Blocks<'_, S, R, LEVELS, WARPS>
+{
+    const STAGES: u32 = stages((R * WARPS) as u32, S::BYTES);
+    const STAGE_BYTES: u32 = R as u32 * INPUTS * S::BYTES;
 
     #[inline(always)]
     fn barrier() {
@@ -386,7 +466,9 @@ impl<S: Sample, const U: usize, const LEVELS: usize> Shape for Blocks<'_, S, U, 
     }
 }
 
-impl<S: Sample, const U: usize, const LEVELS: usize> ring::Work for Blocks<'_, S, U, LEVELS> {
+impl<S: Sample, const R: usize, const LEVELS: usize, const WARPS: usize> ring::Work
+    for Blocks<'_, S, R, LEVELS, WARPS>
+{
     #[inline(always)]
     fn steps(&self) -> u32 {
         self.share.last - self.share.first + TAPS - 1
@@ -395,7 +477,7 @@ impl<S: Sample, const U: usize, const LEVELS: usize> ring::Work for Blocks<'_, S
     /// 16 bytes at a time where they are aligned, else a sample.
     #[inline(always)]
     unsafe fn load(&mut self, step: u32, stage: u32) {
-        let time = (self.share.first + step) * U as u32;
+        let time = (self.share.first + step) * (R * WARPS) as u32;
         // SAFETY: the block is one of the share's, and no lane reads the stage.
         unsafe {
             if self.p.aligned == 0 {
@@ -408,37 +490,85 @@ impl<S: Sample, const U: usize, const LEVELS: usize> ring::Work for Blocks<'_, S
 
     #[inline(always)]
     unsafe fn multiply(&mut self, step: u32, stage: u32) {
-        let Self { p, share, room, room_out, .. } = *self;
-        let input = share.input + lane();
-        let mut points = [[0.0; 2]; U];
-        // SAFETY: the stage is complete; the warp is whole, and its room for values its own.
+        let Self { p, share, room_out, .. } = *self;
+        let input = share.input + Self::lane();
+        let mut points = [[0.0; 2]; R];
+        // SAFETY: the stage is complete; the warp is whole, and its room for values its own. All warps of the block are at
+        // this step, and the buffers of points are theirs.
         unsafe {
-            filter::<S, U>(p, room + stage + lane() * S::BYTES, &mut self.sums, &mut points);
+            self.filter(stage, &mut points);
             if step + 1 < TAPS {
                 return;
             }
-            each!(level < LEVELS, of 4 {
-                each!(pair < U / 2, of 8 {
-                    let position = pair / (U >> (level + 1));
-                    let root = ROOTS[(1 << level) + position];
-                    merge_pair(&mut points, [level, pair], 1, root);
-                });
-            });
+            merge_levels::<R, LEVELS>(&mut points, 0, 1, &ROOTS);
+            let mut room = room_out;
+            if WARPS > 1 {
+                let [now, next] = self.buffers(step);
+                self.exchange(now, &mut points);
+                // The warp's own part of the other buffer, which nobody reads any more.
+                room = next + Self::warp() * WARP_POINTS_BYTES;
+            }
             let spectrum = share.first + step + 1 - TAPS;
+            let first = if WARPS == 1 { 0 } else { bin_at(Self::warp(), WARPS as u32) };
+            let bins = Bins { spectrum, input, first, apart: WARPS as u32 };
             if p.staged != 0 {
                 self.clipped += match p.output {
-                    output::CI8 => stage_values::<U, 2>(p, share, spectrum, room_out, points),
-                    _ => stage_values::<U, 1>(p, share, spectrum, room_out, points),
+                    output::CI8 => stage_values::<R, 2>(p, share, bins, room, points),
+                    _ => stage_values::<R, 1>(p, share, bins, room, points),
                 };
             } else if input < p.inputs {
-                let bins = Bins { spectrum, input, factor: U as u32, first: 0 };
-                self.clipped += finish::<U>(p, share, bins, points);
+                self.clipped += finish::<R>(p, share, bins, points);
             }
         }
     }
 }
 
-impl<S: Sample, const U: usize, const LEVELS: usize> Blocks<'_, S, U, LEVELS> {
+impl<S: Sample, const R: usize, const LEVELS: usize, const WARPS: usize>
+    Blocks<'_, S, R, LEVELS, WARPS>
+{
+    /// Number of the warp among those that share inputs. Where registers are few the compiler is not to keep what a step
+    /// makes of it, nor of [`lane`](Self::lane).
+    #[inline(always)]
+    fn warp() -> u32 {
+        if WARPS == 1 { 0 } else { opaque(thread()) / 32 }
+    }
+
+    /// Number of the lane.
+    #[inline(always)]
+    fn lane() -> u32 {
+        if WARPS == 1 { lane() } else { opaque(lane()) }
+    }
+
+    /// Time of a row of the warp's blocks, from the first of the spectrum's `R WARPS`: its residue.
+    #[inline(always)]
+    fn residue(row: u32) -> u32 {
+        Self::warp() + WARPS as u32 * row
+    }
+
+    /// Loads the weights of the warp's residues.
+    ///
+    /// # Safety
+    /// - All 32 lanes of the warp call it together, of 16 residues.
+    /// - `p.weights` are as [`Upchannelise`] says, of `R WARPS` subchannels of [`TAPS`] taps.
+    #[inline(always)]
+    unsafe fn load_weights(&mut self) {
+        let of = |r: u32, tap: u32| {
+            let index = Self::residue(r) + tap * (R * WARPS) as u32;
+            // SAFETY: a weight of a residue and tap that are there.
+            unsafe { load_global(self.p.weights + 4 * index as u64) }
+        };
+        // SAFETY: the warp's own room, 4 bytes of each lane, which is read behind a barrier.
+        unsafe {
+            store_shared(
+                self.room_weights + 4 * Self::lane(),
+                of(Self::lane() / 2, Self::lane() % 2),
+            )
+        };
+        each!(r < R, of 16 {
+            self.weights[r] = [of(r as u32, 2), of(r as u32, 3)].map(f32::from_bits);
+        });
+    }
+
     /// Starts copying the block that begins at time `time` to `stage`, 16 bytes at a time.
     ///
     /// # Safety
@@ -449,16 +579,16 @@ impl<S: Sample, const U: usize, const LEVELS: usize> Blocks<'_, S, U, LEVELS> {
         let Self { p, share, .. } = *self;
         // Pieces of 16 bytes, of which a row has a power of two.
         let of_row = INPUTS * S::BYTES / 16;
-        let pieces = U as u32 * of_row;
-        let place = self.room + stage + 16 * lane();
+        let pieces = R as u32 * of_row;
+        let place = self.room + stage + 16 * Self::lane();
         let there = (p.inputs - share.input) * S::BYTES;
         each!(round < pieces.div_ceil(32) as usize, of 4 {
-            let piece = lane() + 32 * round as u32;
+            let piece = Self::lane() + 32 * round as u32;
             let (row, column) = (piece / of_row, 16 * (piece % of_row));
             // Zeros where there is no input.
             let (column, bytes) = if column < there { (column, 16) } else { (0, 0) };
-            if row < U as u32 {
-                let from = share.row(p, time + row) + (share.input * S::BYTES + column) as u64;
+            if row < R as u32 {
+                let from = share.row(p, time + Self::residue(row)) + (share.input * S::BYTES + column) as u64;
                 // SAFETY: 16 aligned bytes of the stage, this lane's; the row has them, or no byte is read.
                 unsafe { cp_async_16(place + 512 * round as u32, from, bytes) };
             }
@@ -473,64 +603,139 @@ impl<S: Sample, const U: usize, const LEVELS: usize> Blocks<'_, S, U, LEVELS> {
     #[inline(always)]
     unsafe fn load_samples(&self, stage: u32, time: u32) {
         let Self { p, share, .. } = *self;
-        let input = share.input + lane();
-        let place = self.room + stage + lane() * S::BYTES;
+        let input = share.input + Self::lane();
+        let place = self.room + stage + Self::lane() * S::BYTES;
         // Zeros where there is no input; a loop that stays one.
-        let rows = opaque(U as u32);
+        let rows = opaque(R as u32);
         let mut row = 0;
         while row < rows {
             let mut word = 0;
             // SAFETY: a sample that is there; the lane's own bytes of the stage.
             unsafe {
                 if input < p.inputs {
-                    word = S::load_global(share.row(p, time + row) + (input * S::BYTES) as u64);
+                    let from = share.row(p, time + Self::residue(row));
+                    word = S::load_global(from + (input * S::BYTES) as u64);
                 }
                 S::store_shared(place + row * INPUTS * S::BYTES, word);
             }
             row = opaque(row + 1);
         }
     }
-}
 
-/// Adds a block of samples to the sums of the unfinished spectra, and writes the spectrum that it completes to `points`.
-///
-/// # Safety
-/// - `place` is the address of the lane's first sample in a stage of `U` times, which is complete and visible to the lane.
-#[inline(always)]
-unsafe fn filter<S: Sample, const U: usize>(
-    p: &Upchannelise,
-    place: u32,
-    sums: &mut [[Complex<f32>; U]; TAPS as usize - 1],
-    points: &mut [Complex<f32>; U],
-) {
-    each!(r < U, of 16 {
-        // SAFETY: the block is in shared memory.
-        let word = unsafe { S::load_shared(place + r as u32 * INPUTS * S::BYTES) };
-        let x = S::decode(word, p.encoding);
-        let [a, b, c, d] = [
-            p.kept_weights[r],
-            p.kept_weights[U + r],
-            p.kept_weights[2 * U + r],
-            p.kept_weights[3 * U + r],
-        ];
-        each!(part < 2, of 2 {
-            points[r][part] = d.fma(x[part], sums[2][r][part]);
-            sums[2][r][part] = c.fma(x[part], sums[1][r][part]);
-            sums[1][r][part] = b.fma(x[part], sums[0][r][part]);
-            sums[0][r][part] = a.mul(x[part]);
+    /// Adds a block of samples to the sums of the unfinished spectra, and writes those of the spectrum that it completes to
+    /// `points`.
+    ///
+    /// # Safety
+    /// - A stage of the warp's ring lies `stage` bytes from the first; it is complete, and visible to the lane.
+    #[inline(always)]
+    unsafe fn filter(&mut self, stage: u32, points: &mut [Complex<f32>; R]) {
+        let p = self.p;
+        let place = self.room + stage + lane() * S::BYTES;
+        let sums = &mut self.sums;
+        let mut shared = [0.0; 4];
+        each!(r < R, of 16 {
+            // SAFETY: the block is in shared memory.
+            let word = unsafe { S::load_shared(place + r as u32 * INPUTS * S::BYTES) };
+            let x = S::decode(word, p.encoding);
+            let kept = |tap: usize| p.kept_weights[tap * R + r];
+            let [a, b, c, d] = if WARPS == 1 {
+                [kept(0), kept(1), kept(2), kept(3)]
+            } else {
+                if r % 2 == 0 {
+                    // SAFETY: weights of two residues, stored before the first barrier.
+                    let words = unsafe { load_shared_4(self.room_weights + 8 * r as u32) };
+                    shared = words.map(f32::from_bits);
+                }
+                [shared[r % 2 * 2], shared[r % 2 * 2 + 1], self.weights[r][0], self.weights[r][1]]
+            };
+            each!(part < 2, of 2 {
+                // Added here, not put off behind the next branch, where the old sum would be needed beside the new one.
+                let point = d.fma(x[part], sums[2][r][part]);
+                points[r][part] = f32::from_bits(opaque(point.to_bits()));
+                sums[2][r][part] = c.fma(x[part], sums[1][r][part]);
+                sums[1][r][part] = b.fma(x[part], sums[0][r][part]);
+                sums[0][r][part] = a.mul(x[part]);
+            });
         });
-    });
+    }
+
+    /// Addresses of the buffers of the points of a step's spectrum, and of the next one's.
+    #[inline(always)]
+    fn buffers(&self, step: u32) -> [u32; 2] {
+        let offset = |step: u32| step % 2 * WARPS as u32 * WARP_POINTS_BYTES;
+        [self.room_out + offset(step), self.room_out + offset(step + 1)]
+    }
+
+    /// Exchanges the points of the block's warps, columns of `R` bins of a residue each, and merges those of the warp's
+    /// positions to bins of the whole column: `R` that follow each other.
+    ///
+    /// # Safety
+    /// - All threads of the block call it together, of one spectrum, whose buffer of points begins at `buffer`. All warps have
+    ///   read the points of the spectrum before the last one from there before they called it for the last one.
+    /// - `p.table` is as [`Upchannelise`] says.
+    #[inline(always)]
+    unsafe fn exchange(&self, buffer: u32, points: &mut [Complex<f32>; R]) {
+        let first = LEVELS - WARPS.trailing_zeros() as usize;
+        let mut roots = [[0.0; 2]; MOST as usize];
+        // Two positions side by side: 16 bytes of a lane, 512 of a warp.
+        let (warp, lane) = (Self::warp(), Self::lane());
+        let place = buffer + 16 * lane;
+        let pair_bytes = 16 * INPUTS;
+        // SAFETY: this warp's part of the buffer; all of it behind the barrier. The table has the factors of all levels.
+        unsafe {
+            each!(pair < R / 2, of 8 {
+                let [[a, b], [c, d]] = [points[2 * pair], points[2 * pair + 1]];
+                let words = [a, b, c, d].map(f32::to_bits);
+                store_shared_4(
+                    place + warp * WARP_POINTS_BYTES + pair as u32 * pair_bytes,
+                    words,
+                );
+            });
+            // On their way while the warp waits.
+            each!(level < LEVELS, of 4 {
+                if level >= first {
+                    each!(pair < (1 << level) / 2, of 4 {
+                        let index = ((WARPS as u32 + warp) << level) + 2 * pair as u32;
+                        let [a, b, c, d] = load_global_4(self.p.table + 8 * index as u64).map(f32::from_bits);
+                        let at = (1 << level) + 2 * pair;
+                        (roots[at], roots[at + 1]) = ([a, b], [c, d]);
+                    });
+                }
+            });
+            barrier();
+            let place = place + warp * (R / WARPS / 2) as u32 * pair_bytes;
+            each!(pair < R / WARPS / 2, of 4 {
+                each!(of < WARPS, of 8 {
+                    let [a, b, c, d] = load_shared_4(
+                        place + of as u32 * WARP_POINTS_BYTES + pair as u32 * pair_bytes,
+                    )
+                    .map(f32::from_bits);
+                    points[2 * pair * WARPS + of] = [a, b];
+                    points[(2 * pair + 1) * WARPS + of] = [c, d];
+                });
+            });
+        }
+        merge_levels::<R, LEVELS>(points, first, WARPS as u32, &roots);
+    }
 }
 
-/// Bins of a spectrum of an input, whose positions follow each other.
+/// Bins of a spectrum of an input: `R`, a power of two, whose positions follow each other from a multiple of `R` on.
 #[derive(Clone, Copy)]
 struct Bins {
     spectrum: u32,
     input: u32,
-    /// Number of subchannels.
-    factor: u32,
-    /// Position of the first.
+    /// Lowest subchannel of them.
     first: u32,
+    /// Subchannels from one of them to the next: the bins of all subchannels in place of `R`.
+    apart: u32,
+}
+
+impl Bins {
+    /// Subchannel of the bin at position `e` of them.
+    #[inline(always)]
+    fn subchannel<const R: usize>(self, e: usize) -> u32 {
+        self.first + self.apart * subchannel_at(e as u32, R as u32)
+    }
 }
 
 /// Multiplies `R` bins of a spectrum by their gains; zeros if it is missing.
@@ -541,20 +746,20 @@ struct Bins {
 unsafe fn weigh<const R: usize>(
     p: &Upchannelise,
     share: &Share,
-    Bins { spectrum, input, factor, first }: Bins,
+    of: Bins,
     bins: &mut [Complex<f32>; R],
 ) {
     // SAFETY: the parameters are as declared.
     unsafe {
         if p.gains != 0 {
-            let gains = p.gains + 8 * (share.channel * factor) as u64;
+            let gains = p.gains + 8 * (share.channel * of.apart * R as u32) as u64;
             each!(e < R, of 16 {
-                let subchannel = subchannel_at(first + e as u32, factor);
+                let subchannel = of.subchannel::<R>(e);
                 let gain = load_global_2(gains + 8 * subchannel as u64).map(f32::from_bits);
                 bins[e] = multiply(bins[e], gain);
             });
         }
-        if share.is_missing(p, spectrum, input) {
+        if share.is_missing(p, of.spectrum, of.input) {
             *bins = [[0.0; 2]; R];
         }
     }
@@ -572,20 +777,19 @@ unsafe fn finish<const R: usize>(
     of: Bins,
     mut bins: [Complex<f32>; R],
 ) -> u32 {
-    let Bins { spectrum, input, factor, first } = of;
     // SAFETY: the parameters are as declared, and no other thread stores these values.
     unsafe {
         weigh(p, share, of, &mut bins);
-        let index = share.value(p, spectrum, input);
+        let index = share.value(p, of.spectrum, of.input);
         // Places are made where they are used: all would fill the registers.
         let pitch = opaque(p.inputs) as u64;
-        let place = |e: usize| index + subchannel_at(first + e as u32, factor) as u64 * pitch;
+        let place = |e: usize| index + of.subchannel::<R>(e) as u64 * pitch;
         let mut clipped = 0;
         match p.output {
             output::CI8 => {
                 each!(e < R, of 16 {
                     store_global_16(p.spectra + 2 * place(e), int8(bins[e]) as u16);
-                    clipped += is_clipped(bins[e], 127.0) as u32;
+                    clipped += clips(bins[e], 127.0);
                 });
             }
             output::CF16 => {
@@ -595,14 +799,16 @@ unsafe fn finish<const R: usize>(
             }
             output::CF32 => {
                 each!(e < R, of 16 {
-                    store_global_2(p.spectra + 8 * place(e), bins[e].map(f32::to_bits));
+                    // Zeros keep the pairs of registers that a store of 8 bytes takes from the other encodings.
+                    let words = bins[e].map(|part| part.to_bits() ^ p.reserved);
+                    store_global_2(p.spectra + 8 * place(e), words);
                 });
             }
             _ => {
                 let flip = if p.output == output::CI4 { 0x88 } else { 0 };
                 each!(e < R, of 16 {
                     store_global_8(p.spectra + place(e), excess_8(bins[e]) ^ flip);
-                    clipped += is_clipped(bins[e], 7.0) as u32;
+                    clipped += clips(bins[e], 7.0);
                 });
             }
         }
@@ -610,50 +816,50 @@ unsafe fn finish<const R: usize>(
     }
 }
 
-/// Stores the `U` bins of a spectrum of a warp's inputs by way of shared memory, 16 bytes at a time: integers of `B` bytes, of
+/// Stores `R` bins of a spectrum of a warp's inputs by way of shared memory, 16 bytes at a time: integers of `B` bytes, of
 /// rows of whole 16 bytes. Returns the number of those that were clipped.
 ///
 /// # Safety
 /// - All 32 lanes of the warp call it together. The parameters are as [`Upchannelise`] says, the spectrum of the launch.
-/// - `room` is a multiple of 16, the address of `32 U B` bytes of shared memory of the warp alone. All lanes have passed
+/// - `room` is a multiple of 16, the address of `32 R B` bytes of shared memory of the warp alone. All lanes have passed
 ///   a barrier since they last read them.
 #[inline(always)]
-unsafe fn stage_values<const U: usize, const B: u32>(
+unsafe fn stage_values<const R: usize, const B: u32>(
     p: &Upchannelise,
     share: &Share,
-    spectrum: u32,
+    of: Bins,
     room: u32,
-    mut bins: [Complex<f32>; U],
+    mut bins: [Complex<f32>; R],
 ) -> u32 {
-    let input = share.input + lane();
     let mut clipped = 0;
+    let lane = of.input - share.input;
     // SAFETY: the parameters are as declared; room of the warp alone, which waits before others read it.
     unsafe {
-        let there = if input < p.inputs { input } else { share.input };
-        let of = Bins { spectrum, input: there, factor: U as u32, first: 0 };
-        weigh(p, share, of, &mut bins);
-        let place = room + lane() * B;
-        each!(e < U, of 16 {
-            let row = subchannel_at(e as u32, U as u32) * INPUTS * B;
+        let there = if of.input < p.inputs { of.input } else { share.input };
+        weigh(p, share, Bins { input: there, ..of }, &mut bins);
+        let place = room + lane * B;
+        each!(e < R, of 16 {
+            let row = subchannel_at(e as u32, R as u32) * INPUTS * B;
             if B == 1 {
                 store_shared_8(place + row, excess_8(bins[e]));
-                clipped += is_clipped(bins[e], 7.0) as u32;
+                clipped += clips(bins[e], 7.0);
             } else {
                 store_shared_16(place + row, int8(bins[e]) as u16);
-                clipped += is_clipped(bins[e], 127.0) as u32;
+                clipped += clips(bins[e], 127.0);
             }
         });
         warp_barrier();
         let flip = if p.output == output::CI4 { 0x8888_8888 } else { 0 };
         let there = (p.inputs - share.input) * B;
         let pitch = (p.inputs * B) as u64;
-        let spectra = p.spectra + share.value(p, spectrum, share.input) * B as u64;
+        let spectra = p.spectra + share.value(p, of.spectrum, share.input) * B as u64;
         // Pieces of 16 bytes, of which a row has 2 B.
-        each!(round < (U * B as usize).div_ceil(16), of 2 {
-            let piece = lane() + 32 * round as u32;
+        each!(round < (R * B as usize).div_ceil(16), of 2 {
+            let piece = lane + 32 * round as u32;
             let (row, column) = (piece / (2 * B), 16 * (piece % (2 * B)));
-            if row < U as u32 && column < there {
+            if row < R as u32 && column < there {
                 let words = load_shared_4(room + 16 * piece).map(|word| word ^ flip);
+                let row = of.first + of.apart * row;
                 store_global_4(spectra + row as u64 * pitch + column as u64, words);
             }
         });
@@ -688,10 +894,12 @@ fn clamp(value: f32, limit: f32) -> f32 {
     min_f32(max_f32(value, -limit), limit)
 }
 
-/// Whether a component is beyond the limit when it is rounded.
+/// 1 if a component is beyond the limit when it is rounded, else 0: the sign of a difference of bits, which are in the
+/// order of magnitudes.
 #[inline(always)]
-fn is_clipped(value: Complex<f32>, limit: f32) -> bool {
-    (value[0].abs() >= beyond(limit)) | (value[1].abs() >= beyond(limit))
+fn clips(value: Complex<f32>, limit: f32) -> u32 {
+    let magnitude = value[0].abs().max(value[1].abs()).to_bits();
+    opaque((beyond(limit).to_bits() - 1).wrapping_sub(magnitude)) >> 31
 }
 
 /// Subchannels of any factor: the kernel `channelise_subchannels`.
@@ -816,7 +1024,7 @@ impl Work<'_> {
                     clipped += finish::<R>(
                         p,
                         self.share,
-                        Bins { spectrum, input, factor: p.factor, first },
+                        Bins { spectrum, input, first: bin_at(position, span), apart: span },
                         points,
                     );
                 } else {

@@ -21,7 +21,7 @@ kernels! {
         CpuAvx2 = "cpu-avx2",
         /// `cpu-avx512`: x86-64 with AVX-512 F.
         CpuAvx512 = "cpu-avx512",
-        /// `registers`: any GPU, 4 taps and 4, 8 or 16 subchannels, all sums of an input in a thread's registers.
+        /// `registers`: any GPU, 4 taps and 2 to 128 subchannels, the sums of up to 16 of them in a thread's registers.
         Registers = "registers",
         /// `any`: any GPU, any taps, any number of subchannels.
         Any = "any",
@@ -43,7 +43,9 @@ pub(crate) fn of_gpu(
         (Kernel::Auto | Kernel::Registers, Some(entry)) => Ok((Kernel::Registers, entry)),
         (Kernel::Auto | Kernel::Any, _) => Ok((Kernel::Any, ANY)),
         (Kernel::Registers, None) => Err(Error::invalid(format!(
-            "kernel {kernel} for {factor} subchannels of {taps} taps: expected 4, 8 or 16 subchannels of {TAPS} taps"
+            "kernel {kernel} for {factor} subchannels of {taps} taps: expected {} to {} subchannels of {TAPS} taps",
+            IN_REGISTERS[0].0,
+            IN_REGISTERS[IN_REGISTERS.len() - 1].0
         ))),
         _ => Err(Error::invalid(format!(
             "kernel {kernel} does not run on a GPU: expected auto, registers, any"

@@ -7,7 +7,7 @@ use std::{mem, sync::Arc};
 
 use corrust_gpu::abi::{
     Kernel as Entry,
-    upchannelise::{ANY, INPUTS, LEVELS, THREADS, THREADS_ANY, Upchannelise, staged_bytes},
+    upchannelise::{ANY, INPUTS, LEVELS, THREADS_ANY, Upchannelise, block_inputs, staged_bytes},
 };
 use num_complex::Complex;
 
@@ -342,7 +342,7 @@ impl OnGpu {
         };
         let (kernel, blocks, parameters) = match self.kernel {
             Kernel::Registers => {
-                let blocks = inputs.div_ceil(THREADS as usize) * channels;
+                let blocks = inputs.div_ceil(block_inputs(factor as u32) as usize) * channels;
                 let (run, runs) = runs(blocks);
                 let bytes = staged_bytes(factor as u32, encoding.bytes() as u32);
                 let staged = output.limit().is_some()

@@ -34,7 +34,7 @@ impl Plan {
     pub fn new(random: &mut StdRng, scale: Scale, wanted: Option<Kernel>) -> Self {
         let kernel = kernel(random, Kernel::ALL, wanted);
         let in_registers = kernel == Kernel::Registers || random.random();
-        let levels = if in_registers { 2..=4 } else { 1..=9 };
+        let levels = if in_registers { 1..=7 } else { 1..=9 };
         let factor = 1 << random.random_range(levels);
         let taps = if in_registers { 4 } else { random.random_range(1..9) };
         let inputs = size(random, scale.inputs);
