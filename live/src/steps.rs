@@ -264,8 +264,7 @@ impl Flags {
     /// Judges the room's samples, and adds them to the sums.
     fn judge(&mut self, sums: &mut Sums, done: Done<'_>) -> Result<()> {
         let Some((first, lost)) = self.held.take() else { return Ok(()) };
-        let (moments, flagged) = self.room.judge()?;
-        moments.count_into(&flagged, &mut self.judged);
+        self.judged += self.room.judge()?;
         let samples = self.room.view();
         let times = samples.extents().times;
         sums.add(samples.times(lost..times), first + lost as u64, done)
@@ -330,20 +329,20 @@ impl Room {
         }
     }
 
-    fn judge(&mut self) -> Result<(&Moments, Vec<Missing>)> {
+    fn judge(&mut self) -> Result<Judgement> {
         match self {
             Self::Gpu(stage, _) => {
                 stage.close();
-                stage.judge()
+                Ok(stage.judge()?.numbers)
             }
             Self::Host(room) => {
                 let HostRoom { shape, kurtosis, judge, moments, most, times, bytes, missing } =
                     &mut **room;
                 let view = samples(shape, bytes, [*most, *times], missing);
                 kurtosis.sums_into(view, moments)?;
-                let flagged = judge.flagged(moments);
-                missing.extend(flagged.iter().cloned());
-                Ok((moments, flagged))
+                let verdict = judge.verdict(moments);
+                missing.extend(verdict.flagged);
+                Ok(verdict.numbers)
             }
         }
     }

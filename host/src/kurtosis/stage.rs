@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::{
     judge::Judge,
+    judge_gpu::JudgeOnGpu,
     plan::{Builder, Kurtosis},
-    sums::Sums,
+    sums::{Division, Sums, Verdict},
 };
 use crate::{
     device::{
@@ -37,26 +38,29 @@ use crate::{
 /// let gpu = Device::Sim.open()?;
 /// let shape = Shape { inputs: 1, channels: 1, encoding: Encoding::Ci8, layout: Layout::Tcn };
 /// let judge = Judge::new(Encoding::Ci8, 0.001)?;
-/// let mut stage = Stage::new(&gpu, shape, judge, 16, 32)?;
+/// let mut stage = Stage::new(&gpu, shape, judge, 16, 32)?.with_sums();
 ///
 /// // A carrier for 20 times, silence for 12.
 /// let samples = [[[30_i8, 40]; 20].concat(), vec![0; 24]].concat();
 /// stage.begin()?;
 /// stage.put(&Samples::new(&samples[..], 1, 1, Encoding::Ci8, Layout::Tcn)?)?;
 /// stage.close();
-/// let (sums, flagged) = stage.judge()?;
-/// assert_eq!(sums.values.as_slice(), Some(&[16, 16 * 2500, 16 * 6250000, 16, 4 * 2500, 4 * 6250000][..]));
-/// assert_eq!(flagged[0].times, 0..16);
-/// assert_eq!(stage.view().gaps().count(), flagged.len());
+/// let verdict = stage.judge()?;
+/// let sums = verdict.sums.map(|sums| sums.values.as_slice());
+/// assert_eq!(sums, Some(Some(&[16, 16 * 2500, 16 * 6250000, 16, 4 * 2500, 4 * 6250000][..])));
+/// assert_eq!(verdict.flagged[0].times, 0..16);
+/// assert_eq!((verdict.numbers.blocks, verdict.numbers.samples, verdict.numbers.lost), (2, 32, 0));
+/// let gaps = verdict.flagged.len();
+/// assert_eq!(stage.view().gaps().count(), gaps);
 /// # Ok::<(), corrust_host::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Stage {
     gpu: Arc<dyn Gpu>,
     kurtosis: Kurtosis,
-    judge: Judge,
-    /// Sums of the stretch that was judged last.
-    sums: Sums,
+    judge: JudgeOnGpu,
+    /// Sums of the stretch that was judged last, if they are brought.
+    sums: Option<Sums>,
     shape: Shape,
     /// Most times.
     room_times: usize,
@@ -101,8 +105,8 @@ impl Stage {
         Ok(Self {
             gpu: gpu.clone(),
             kurtosis,
-            judge,
-            sums: Sums::default(),
+            judge: JudgeOnGpu::new(gpu.clone(), judge),
+            sums: None,
             shape,
             room_times,
             rooms: [room()?, room()?],
@@ -110,6 +114,13 @@ impl Stage {
             closed: 0,
             lent: false,
         })
+    }
+
+    /// Brings sums to host memory, too, as verdicts have them then. Without, only flags come.
+    #[must_use]
+    pub fn with_sums(mut self) -> Self {
+        self.sums = Some(Sums::default());
+        self
     }
 
     /// Shape of the samples.
@@ -315,18 +326,43 @@ impl Stage {
         unsafe { fill.fill(*stream, buffer.address(), &zeros, encoding.zero()[0]) }
     }
 
-    /// Judges the stretch that was [closed](Self::close) last, once: flagged samples become zero and missing. Returns sums
-    /// and flags. The last block may be shorter than others.
+    /// Judges the stretch that was [closed](Self::close) last, once: flagged samples become zero and missing. The last block
+    /// may be shorter than others.
     ///
     /// # Errors
     /// The device's own.
-    pub fn judge(&mut self) -> Result<(&Sums, Vec<Missing>)> {
+    pub fn judge(&mut self) -> Result<Verdict<'_>> {
         let Self { kurtosis, judge, sums, shape, room_times, rooms, closed, .. } = self;
-        kurtosis.sums_into(rooms[*closed].view(shape, *room_times), sums)?;
-        let flagged = judge.flagged(sums);
+        let room = &rooms[*closed];
+        let view = room.view(shape, *room_times);
+        let division = Division::new(&view, kurtosis.block_times());
+        // Where none is missing they are not counted.
+        let valid = if room.missing.is_empty() { Vec::new() } else { division.valid(&view) };
+        if let Some(sums) = sums {
+            sums.reset(&division, &valid);
+        }
+        let mut flagged = Vec::new();
+        if division.len() > 0 {
+            let address = kurtosis.sum_there(&view)?;
+            flagged = division.pieces(judge.flags(&division, &valid, address, room.stream)?);
+            if let Some(sums) = sums {
+                kurtosis.fetch(&view, sums)?;
+            }
+        }
         self.clear(self.closed, &flagged)?;
         self.rooms[self.closed].missing.extend(flagged.iter().cloned());
-        Ok((&self.sums, flagged))
+        let complete = |cell| division.range(cell / (division.channels * division.inputs)).len();
+        let verdict = match &valid[..] {
+            [] => {
+                let all = division.channels * division.inputs * division.times;
+                division.verdict(flagged, all as u64, |cell| complete(cell) as u64)
+            }
+            valid => {
+                let all = valid.iter().map(|&valid| u64::from(valid)).sum();
+                division.verdict(flagged, all, |cell| valid[cell].into())
+            }
+        };
+        Ok(Verdict { sums: self.sums.as_ref(), ..verdict })
     }
 
     /// The samples of the stretch that was [closed](Self::close) last, in the GPU's memory; missing ones are zero there.

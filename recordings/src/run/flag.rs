@@ -2,8 +2,8 @@
 
 use corrust_host::{
     Result, Samples,
-    kurtosis::{Stage, Sums},
-    samples::{Missing, Shape},
+    kurtosis::{Stage, Sums, Verdict},
+    samples::Shape,
 };
 use ndarray::Array4;
 
@@ -34,12 +34,12 @@ pub struct Flag<'a> {
 impl<'a> Flag<'a> {
     /// Judges the samples of a source on the GPU of a stage.
     ///
-    /// `tell` is given the sums of each stretch of times, and the flagged samples, counted from its first time, before the
-    /// samples are handed on. All of a recording is judged, whatever is [wanted](Source::begin).
+    /// `tell` is given the verdict on each stretch of times before the samples are handed on, with sums if the stage
+    /// [has them](Stage::with_sums). All of a recording is judged, whatever is [wanted](Source::begin).
     pub fn over(
         source: impl Source + 'a,
         stage: Stage,
-        tell: impl FnMut(&Sums, &[Missing]) -> Result<()> + Send + 'static,
+        tell: impl FnMut(&Verdict<'_>) -> Result<()> + Send + 'static,
     ) -> Self {
         Self {
             stage,
@@ -54,13 +54,14 @@ impl<'a> Flag<'a> {
         }
     }
 
-    /// Gives `tell` the zero sums of `gap` times of a gap, whole blocks.
+    /// Gives `tell` the verdicts and zero sums of `gap` times of a gap, whole blocks.
     fn pass(&mut self, gap: u64) -> Result<()> {
         let (times, Shape { channels, inputs, .. }) =
             (self.stage.block_times(), *self.stage.shape());
         for _ in 0..gap / times as u64 {
             let values = Array4::zeros((1, channels, inputs, 3));
-            (self.tell)(&Sums { values, block_times: times, times }, &[])?;
+            let sums = Sums { values, block_times: times, times };
+            (self.tell)(&Verdict::of(&sums, Vec::new()))?;
         }
         Ok(())
     }
@@ -121,8 +122,7 @@ impl<'a> Flag<'a> {
         if self.head().times.is_some() {
             self.ahead = Some(self.fill()?);
         }
-        let (sums, flagged) = self.stage.judge()?;
-        (self.tell)(sums, &flagged)?;
+        (self.tell)(&self.stage.judge()?)?;
         Ok((passed, times as u64))
     }
 }
@@ -294,7 +294,8 @@ mod tests {
                 let told = || Arc::new(Mutex::new(Vec::new()));
                 let hear = |to: &Arc<Mutex<Vec<Told>>>| {
                     let to = to.clone();
-                    move |sums: &Sums, flagged: &[Missing]| {
+                    move |verdict: &Verdict<'_>| {
+                        let (sums, flagged) = (verdict.sums.unwrap(), &verdict.flagged);
                         let blocks = sums.values.outer_iter().enumerate();
                         to.lock().unwrap().extend(blocks.map(|(block, values)| {
                             let range = sums.range(block);
@@ -315,6 +316,7 @@ mod tests {
                 for (at_once, most) in [(320, 320), (7, 64), (50, 96), (1003, 32), (33, 2000)] {
                     let to = told();
                     let stage = Stage::new(&gpu, shape, judge(), 32, most).unwrap();
+                    let stage = stage.with_sums();
                     let reader = Reader::over(Box::new(noise()), at_once);
                     let ours = found(Flag::over(reader, stage, hear(&to)), &to);
                     assert!(ours.0 == expected.0, "{layout} {gap:?} {at_once} {most}");

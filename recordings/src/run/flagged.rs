@@ -2,16 +2,16 @@
 
 use corrust_host::{
     Error, Result,
-    kurtosis::{Judge, Kurtosis, Sums},
-    samples::{Missing, Shape},
+    kurtosis::{Judge, Kurtosis, Sums, Verdict},
+    samples::Shape,
 };
 use ndarray::Array4;
 
 use super::{blocks::Blocks, source::Head};
 use crate::formats::Block;
 
-/// Callback for the sums and flagged samples of a stretch of times.
-pub(super) type Tell = Box<dyn FnMut(&Sums, &[Missing]) -> Result<()> + Send>;
+/// Callback for the verdict on a stretch of times.
+pub(super) type Tell = Box<dyn FnMut(&Verdict<'_>) -> Result<()> + Send>;
 
 /// Blocks whose stretches of times are judged by their spectral kurtosis as they are made: flagged ones are missing, whatever
 /// the plan that takes them, and zero. Stretches are counted from the stream's first time. [`Flag`](super::Flag) does so on a
@@ -29,12 +29,11 @@ pub struct Flagged {
 impl Flagged {
     /// Judges blocks that [have all their times](super::BlocksOf::whole), whole stretches of the plan's.
     ///
-    /// `tell` is given the sums of each block, and the flagged samples, counted from its first time, before the samples are
-    /// handed on.
+    /// `tell` is given the verdict on each block, with its sums, before the samples are handed on.
     pub fn over(
         blocks: impl Blocks + 'static,
         (kurtosis, judge): (Kurtosis, Judge),
-        tell: impl FnMut(&Sums, &[Missing]) -> Result<()> + Send + 'static,
+        tell: impl FnMut(&Verdict<'_>) -> Result<()> + Send + 'static,
     ) -> Self {
         let sums = Sums::default();
         Self { blocks: Box::new(blocks), kurtosis, judge, sums, position: 0, tell: Box::new(tell) }
@@ -48,7 +47,8 @@ impl Flagged {
             let times = (end - self.position).min(block_times as u64) as usize;
             let values = Array4::zeros((1, channels, inputs, 3));
             self.position += times as u64;
-            (self.tell)(&Sums { values, block_times, times }, &[])?;
+            let sums = Sums { values, block_times, times };
+            (self.tell)(&Verdict::of(&sums, Vec::new()))?;
         }
         Ok(())
     }
@@ -83,12 +83,12 @@ impl Blocks for Flagged {
         self.aligned()?;
         self.position += block.times as u64;
         self.kurtosis.sums_into(block.view(&shape), &mut self.sums)?;
-        let flagged = self.judge.flagged(&self.sums);
-        (self.tell)(&self.sums, &flagged)?;
-        for missing in &flagged {
+        let verdict = self.judge.verdict(&self.sums);
+        (self.tell)(&verdict)?;
+        for missing in &verdict.flagged {
             block.clear(&shape, missing);
         }
-        block.missing.extend(flagged);
+        block.missing.extend(verdict.flagged);
         Ok(true)
     }
 
