@@ -275,8 +275,8 @@ impl Flags {
     fn judge(&mut self, sums: &mut Sums, done: Done<'_>) -> Result<()> {
         let Some((first, lost)) = self.held.take() else { return Ok(()) };
         self.room.close();
-        let (moments, flagged) = self.room.judge()?;
-        moments.count_into(&flagged, &mut self.judged);
+        let numbers = self.room.judge()?.numbers;
+        self.judged += numbers;
         let samples = self.room.view();
         let times = samples.extents().times;
         sums.add(samples.times(lost..times), first + lost as u64, done)

@@ -1,11 +1,11 @@
-//! Spectral kurtosis on every backend: sums of powers equal plain loops, in every order in memory; on a GPU flagged samples
-//! become zero where they lie.
+//! Spectral kurtosis on every backend: sums of powers equal plain loops, in every order in memory; verdicts of a GPU are the
+//! CPU's, and flagged samples become zero where they lie.
 
-use corrust_gpu::abi::kurtosis::{MOMENTS, MOST_TIMES};
+use corrust_gpu::abi::kurtosis::{JUDGING, MOMENTS, MOST_TIMES};
 use corrust_host::{
     Device, Encoding, Layout, Samples,
     device::{Buffer, Stream},
-    kurtosis::{Judge, Kurtosis, Stage, Sums},
+    kurtosis::{Judge, Judgement, Kurtosis, Stage, Sums, Verdict},
     samples::{Missing, Shape},
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -226,13 +226,15 @@ fn clears_on(device: Device) {
                 let samples = case.view(&turned, layout).missing(&lost);
                 let judge = Judge::new(encoding, 1e-6).unwrap();
                 let shape = Shape { inputs, channels, encoding, layout };
-                let mut stage = Stage::new(&gpu, shape, judge, block_times, times).unwrap();
+                let stage = Stage::new(&gpu, shape, judge, block_times, times).unwrap();
+                let mut stage = stage.with_sums();
                 stage.begin().unwrap();
                 // In two pieces, which part a block.
                 stage.put(&samples.times(0..50)).unwrap();
                 stage.put(&samples.times(50..times)).unwrap();
                 stage.close();
-                let (sums, flagged) = stage.judge().unwrap();
+                let verdict = stage.judge().unwrap();
+                let (sums, flagged) = (verdict.sums.unwrap(), verdict.flagged.clone());
                 // A missing range without channels or inputs of its own covers all.
                 let within = |gap: &Missing| Missing {
                     times: gap.times.clone(),
@@ -254,6 +256,131 @@ fn clears_on(device: Device) {
             }
         }
     }
+}
+
+/// Samples of which each input of a channel has a power of its own in each block: silence, noise of any power, noise in pulses,
+/// and a carrier.
+fn varied(rng: &mut StdRng, encoding: Encoding, sizes: [usize; 3], block_times: usize) -> Case {
+    let [channels, inputs, times] = sizes;
+    let most = if encoding == Encoding::Ci8 { 127.0 } else { 7.0 };
+    let mut bytes = Vec::new();
+    let mut of_cells = Vec::new();
+    for time in 0..times {
+        if time % block_times == 0 {
+            let cell = |_| (rng.random_range(0..8), 10_f64.powf(rng.random_range(-1.5..0.3)));
+            of_cells = (0..channels * inputs).map(cell).collect();
+        }
+        for (kind, scale) in &of_cells {
+            let part =
+                |rng: &mut StdRng| (0..12).map(|_| rng.random_range(-1.0..1.0)).sum::<f64>() / 2.0;
+            let [re, im] = match kind {
+                0 => [0.0; 2],
+                1 => [0.7; 2],
+                2 if time % 8 == 0 => [1.5 * part(rng), part(rng)],
+                3 => [part(rng), 0.0],
+                _ => [part(rng), part(rng)],
+            };
+            let [re, im] =
+                [re, im].map(|part| (part * scale * most).round().clamp(-most, most) as i8);
+            match encoding {
+                Encoding::Ci8 => bytes.extend([re as u8, im as u8]),
+                _ => {
+                    let flip = if encoding == Encoding::Ci4Offset { 0x88 } else { 0 };
+                    bytes.push(((re as u8) << 4 | im as u8 & 15) ^ flip);
+                }
+            }
+        }
+    }
+    Case { encoding, channels, inputs, times, bytes }
+}
+
+/// Verdicts of a stage, with and without its sums, are those of the CPU on the same sums: for channels of several kinds of noise,
+/// blocks with any number of valid samples, and numbers of cells about a block of threads. Stretches follow each other, so
+/// that tables of the one before are there.
+fn judges_on(device: Device) {
+    let Some(gpu) = device::open(device) else { return };
+    let mut rng = StdRng::seed_from_u64(5);
+    let threads = JUDGING.entry.threads as usize;
+    for (number, sizes @ [channels, inputs, times]) in
+        [[1, 1, 40], [2, threads / 2 - 1, 40], [1, threads, 33], [1, threads + 1, 16], [4, 19, 150]]
+            .into_iter()
+            .enumerate()
+    {
+        let block_times = 40;
+        let encoding = ENCODINGS[number % ENCODINGS.len()];
+        let judge = Judge::new(encoding, 0.05).unwrap();
+        let judge = if number % 2 == 1 { judge.full_range() } else { judge };
+        let judge = judge.circularity(&[0.0, 1.0, 0.4][..channels.min(3)]).unwrap();
+        let shape = Shape { inputs, channels, encoding, layout: Layout::Tcn };
+        let stage = || Stage::new(&gpu, shape, judge.clone(), block_times, times).unwrap();
+        let mut stages = [stage(), stage().with_sums()];
+        for lost in [0, 1, 40] {
+            let case = varied(&mut rng, encoding, sizes, block_times);
+            let range = |rng: &mut StdRng, count: usize| {
+                let first = rng.random_range(0..count);
+                first..rng.random_range(first..count) + 1
+            };
+            let gap = |_| {
+                let times = range(&mut rng, times);
+                let channels = range(&mut rng, channels);
+                Missing::times(times).of_channels(channels).of_inputs(range(&mut rng, inputs))
+            };
+            let gaps: Vec<Missing> = (0..lost).map(gap).collect();
+            let values = case.sums(0, block_times, &gaps);
+            let shape = (times.div_ceil(block_times), channels, inputs, 3);
+            let values = ndarray::Array4::from_shape_vec(shape, values).unwrap();
+            let sums = Sums { values, block_times, times };
+            let flagged = judge.flagged(&sums);
+            let is_flagged = |block: usize, channel: usize, input: usize| {
+                flagged.iter().any(|flag| {
+                    flag.times == sums.range(block)
+                        && flag.channels.contains(&channel)
+                        && flag.inputs.contains(&input)
+                })
+            };
+            let mut numbers = Judgement::default();
+            for (block, channel, input) in ndarray::indices([shape.0, channels, inputs]) {
+                let valid = sums.values[[block, channel, input, 0]] as u64;
+                let all = sums.range(block).len() as u64;
+                numbers.blocks += 1;
+                numbers.samples += all;
+                numbers.lost += all - valid;
+                if is_flagged(block, channel, input) {
+                    numbers.flagged_blocks += 1;
+                    numbers.flagged += valid;
+                }
+            }
+            let what = format!("{encoding}: {channels} x {inputs} x {times}, {lost} gaps");
+            let some = channels * inputs / 8..=7 * numbers.blocks as usize / 8;
+            let found = numbers.flagged_blocks as usize;
+            assert!(
+                inputs == 1 || times < 20 || lost > 1 || some.contains(&found),
+                "{what}: {numbers:?}"
+            );
+            for (brought, stage) in stages.iter_mut().enumerate() {
+                stage.begin().unwrap();
+                stage.put(&case.samples().missing(&gaps)).unwrap();
+                stage.close();
+                let verdict = stage.judge().unwrap();
+                assert_eq!(verdict.sums, (brought == 1).then_some(&sums), "{what}");
+                assert_eq!(verdict.flagged, flagged, "{what}");
+                assert_eq!(verdict.numbers, numbers, "{what}");
+                assert_eq!(verdict.shape, [shape.0, channels, inputs], "{what}");
+                assert_eq!(Verdict::of(&sums, flagged.clone()).numbers, numbers, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sim_judges_as_the_cpu() {
+    judges_on(Device::Sim);
+    conflicts::check();
+}
+
+#[test]
+fn cuda_judges_as_the_cpu() {
+    judges_on(Device::Cuda(0));
 }
 
 #[test]

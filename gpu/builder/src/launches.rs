@@ -40,11 +40,12 @@ const BLOCKS: u64 = 4;
 const BUFFER: u64 = 1 << 20;
 
 /// Words of kernels whose parameters are no sizes alone: tables, pieces of work, tensor maps.
-pub const OTHERS: [&str; 6] = [
+pub const OTHERS: [&str; 7] = [
     "autocorrelate",
     "channelise",
     "beamform_grid",
     "correlate_wgmma",
+    "kurtosis_judge",
     "reorder_fill",
     "reorder_place",
 ];

@@ -1,4 +1,7 @@
-//! Spectral kurtosis: sums of powers and of their squares.
+//! Spectral kurtosis: sums of powers and of their squares, and their judgement.
+//!
+//! The arithmetic of a judgement stands here: host and kernel do the same operations on f64 in the same order, so that
+//! their verdicts are the same.
 
 use super::entry::{Entry, Kernel, kernels, parameters};
 
@@ -33,6 +36,115 @@ parameters! {
     }
 }
 
+/// Entries of a table of noise by its power.
+pub const LEVELS: u32 = 256;
+
+/// Fewest valid samples of a block that is judged at all.
+pub const FEWEST_SAMPLES: u32 = 16;
+
+parameters! {
+    /// Moments of noise of one power after rounding to integers.
+    #[derive(PartialEq)]
+    pub struct Level {
+        /// Mean of `|x|^2`.
+        pub power: f64,
+        /// Mean of `|x|^4`.
+        pub square: f64,
+        /// Slope of the mean of `|x|^4` by the power.
+        pub slope: f64,
+    }
+}
+
+impl Level {
+    /// Distance of a power from this level, by the distance of the next level: 0 to 1.
+    #[inline(always)]
+    pub fn part(self, next: Self, power: f64) -> f64 {
+        let part = (power - self.power) / (next.power - self.power);
+        if part < 0.0 {
+            0.0
+        } else if part > 1.0 {
+            1.0
+        } else {
+            part
+        }
+    }
+
+    /// Mean of `|x|^4` of noise between this level and the next, by Hermite's cubic.
+    #[inline(always)]
+    pub fn square(self, next: Self, part: f64) -> f64 {
+        let (step, rest) = (next.power - self.power, 1.0 - part);
+        let ends = self.square * rest * rest * (1.0 + 2.0 * part)
+            + next.square * part * part * (1.0 + 2.0 * rest);
+        ends + step * part * rest * (self.slope * rest - next.slope * part)
+    }
+}
+
+/// Linear interpolation from `a` to `b`.
+#[inline(always)]
+pub fn between(a: f64, b: f64, part: f64) -> f64 {
+    a + part * (b - a)
+}
+
+/// Excess of a block's mean squared power over that of noise, by the square of its mean power.
+#[inline(always)]
+pub fn statistic(samples: f64, squares: f64, square: f64, power: f64) -> f64 {
+    (squares / samples - square) / (power * power)
+}
+
+parameters! {
+    /// Limits for blocks of one kind of noise and one number of valid samples.
+    pub struct Rule {
+        /// Valid samples; blocks with less than [`FEWEST_SAMPLES`] are not judged.
+        pub samples: f64,
+        /// Distance of the number of samples from that of `row`, by the distance of that of `next`: 0 to 1.
+        pub beside: f64,
+        /// Row of limits.
+        pub row: u32,
+        /// Row of limits for more samples; `row` where that is exact.
+        pub next: u32,
+    }
+}
+
+/// Bits of a limit that the host has not made.
+pub const UNKNOWN: u64 = u64::MAX;
+
+parameters! {
+    /// Parameters of [`JUDGING`]. Grid: any; the threads share the cells.
+    pub struct Judging {
+        /// Sums as of [`Moments::sums`].
+        pub sums: u64,
+        /// Result, a byte each `[block][channel][input]`: 1 is flagged.
+        pub flags: u64,
+        /// Number of each cell's rule, u32 `[block][channel][input]`; 0 where that of the last block is 1 and others' 0.
+        pub classes: u64,
+        /// [`Rule`] `[kind][class]`, 8-byte aligned.
+        pub rules: u64,
+        /// Kind of noise of each channel, u32.
+        pub kinds: u64,
+        /// [`Level`] `[kind][`[`LEVELS`]`]`, ascending powers, 8-byte aligned.
+        pub levels: u64,
+        /// Least and most of the statistic, f64 `[row][`[`LEVELS`]`][2]`, or [`UNKNOWN`].
+        pub limits: u64,
+        /// Bytes `[row][`[`LEVELS`]`]` that become 1 where a cell needs an unknown limit; its flag has no meaning then.
+        pub wanted: u64,
+        /// Number of cells: blocks of times by `C` by `N`.
+        pub cells: u64,
+        /// `C`.
+        pub channels: u32,
+        /// `N`.
+        pub inputs: u32,
+        /// Number of classes.
+        pub of_kind: u32,
+        /// Zero.
+        pub reserved: u32,
+    }
+}
+
+kernels! { JUDGING_OF_BLOCKS:
+    /// Judges sums of blocks of samples: a thread a cell.
+    JUDGING: Kernel<Judging> = Kernel::new("kurtosis_judge", 256).min_blocks(4).sectors(8);
+}
+
 kernels! { MOMENTS_OF_BLOCKS:
     /// Sums of blocks of samples whose inputs are next to each other: a thread a result.
     MOMENTS: Kernel<Moments> = Kernel::new("kurtosis_moments", 256).min_blocks(4).sectors(8);
@@ -41,4 +153,4 @@ kernels! { MOMENTS_OF_BLOCKS:
 }
 
 /// Entries of all.
-pub(super) const ENTRIES: &[&[Entry]] = &[MOMENTS_OF_BLOCKS];
+pub(super) const ENTRIES: &[&[Entry]] = &[MOMENTS_OF_BLOCKS, JUDGING_OF_BLOCKS];

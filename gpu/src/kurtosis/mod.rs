@@ -1,4 +1,6 @@
 //! Spectral kurtosis.
 
 #[cfg(not(corrust_target = "sm_90a"))]
+pub mod judge;
+#[cfg(not(corrust_target = "sm_90a"))]
 pub mod moments;

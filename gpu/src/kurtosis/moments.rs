@@ -109,7 +109,7 @@ fn part(p: &Moments, result: u64, all: u64, inputs: NonZeroU64, of_group: u64) -
 
 /// Quotient and rest, by 32 bits where `all`, which `number` is below, allow it: 64 take several times as long.
 #[inline(always)]
-fn split(number: u64, by: NonZeroU64, all: u64) -> (u64, u64) {
+pub(super) fn split(number: u64, by: NonZeroU64, all: u64) -> (u64, u64) {
     if all <= u32::MAX as u64 {
         let by = divisor(by.get() as u32);
         return ((number as u32 / by) as u64, (number as u32 % by) as u64);

@@ -44,31 +44,35 @@ impl OnGpu {
             samples.upload(stream, bytes)?;
             samples.address()
         };
-        self.sum(block, address, stream, sums)
+        self.sum(block, address, stream)?;
+        self.fetch(stream, sums)
     }
 
-    /// Makes the sums of complete samples at a device address, for work in the order of `stream`.
-    pub(super) fn sum(
-        &mut self,
-        block: &Block,
-        address: u64,
-        stream: Stream,
-        sums: &mut Sums,
-    ) -> Result<()> {
+    /// Makes the sums of complete samples at a device address, for work in the order of `stream`. Returns their address on
+    /// the device: pairs of u64 `[block][channel][input]`.
+    pub(super) fn sum(&mut self, block: &Block, address: u64, stream: Stream) -> Result<u64> {
+        let gpu = self.gpu.clone();
+        let [_, buffer] = self.buffers()?;
+        buffer.reserve(16 * block.results())?;
+        let sums = buffer.address();
+        // SAFETY: the samples reach as far as their strides lead, and there is a place for each result.
+        unsafe { launch(&gpu, block, [address, sums], stream)? };
+        Ok(sums)
+    }
+
+    /// Brings the sums that were made last.
+    pub(super) fn fetch(&mut self, stream: Stream, sums: &mut Sums) -> Result<()> {
         let results = sums.values.len() / 3;
         let gpu = self.gpu.clone();
         let [_, buffer] = self.buffers()?;
-        buffer.reserve(16 * results)?;
-        let address_of_sums = buffer.address();
-        // SAFETY: the samples reach as far as their strides lead, and there is a place for each result.
-        unsafe { launch(&gpu, block, [address, address_of_sums], stream)? };
+        let address = buffer.address();
         let pairs = match &mut self.pairs {
             Some(pairs) if pairs.len() >= 16 * results => pairs,
             none => none.insert(gpu.locked_bytes(16 * results)?),
         };
         let pairs = &mut pairs[..16 * results];
         // SAFETY: the buffer has as many bytes, which nothing else uses before they are there.
-        unsafe { gpu.copy_out(stream, address_of_sums, pairs)? };
+        unsafe { gpu.copy_out(stream, address, pairs)? };
         gpu.wait(stream)?;
         let values = sums.values.as_slice_mut().expect("sums lie in one piece");
         let cells = values.as_chunks_mut::<3>().0.par_iter_mut();
@@ -99,7 +103,7 @@ unsafe fn launch(
     stream: Stream,
 ) -> Result<()> {
     let Block { encoding, extents, strides, block_times } = *block;
-    let results = extents.times.div_ceil(block_times) * extents.channels * extents.inputs;
+    let results = block.results();
     let parameters = Moments {
         samples,
         sums,

@@ -2,12 +2,13 @@
 
 use std::sync::OnceLock;
 
+use corrust_gpu::abi::kurtosis::{self as abi, LEVELS, Level, between, statistic};
 use rayon::prelude::*;
 
 use super::{
     given,
     levels::{Levels, Range, TablePosition},
-    sums::Sums,
+    sums::{Sums, Verdict},
 };
 use crate::{
     error::{Error, Result},
@@ -19,7 +20,7 @@ use crate::{
 pub const FALSE_ALARM: f64 = 0.002_699_796_063_260_19;
 
 /// Valid samples of a block that is judged at all.
-pub const FEWEST_SAMPLES: i64 = 16;
+pub const FEWEST_SAMPLES: i64 = abi::FEWEST_SAMPLES as i64;
 
 /// Circularities below this count as 0: the mean of the estimator is 1 more than its square.
 const CIRCULAR: f64 = 0.02;
@@ -73,7 +74,7 @@ struct Kind {
 impl Kind {
     fn new(range: Range, circularity: f64) -> Self {
         let levels = Levels::new(range, circularity);
-        let limits = vec![OnceLock::new(); (LAST_COUNT + 1) as usize * levels.len()];
+        let limits = vec![OnceLock::new(); (LAST_COUNT + 1) as usize * LEVELS as usize];
         Self { circularity, levels, limits }
     }
 
@@ -92,17 +93,21 @@ impl Kind {
         if near.samples != samples {
             (near.samples, near.count) = (samples, CountPosition::of(samples));
         }
-        let statistic =
-            (squares as f64 / samples as f64 - self.levels.square(place)) / (power * power);
+        let square = self.levels.square(place);
+        let statistic = statistic(samples as f64, squares as f64, square, power);
         let [least, most, mean] = self.limits(near.count, place, false_alarm);
         [statistic, least, most, mean]
     }
 
     /// Limits and mean of one number of samples and one power of the table.
     fn made(&self, count: i32, entry: usize, false_alarm: f64) -> [f64; 3] {
-        let cell = &self.limits[count as usize * self.levels.len() + entry];
         let made = || given::limits(&self.levels.powers(entry), samples_of(count), false_alarm);
-        *cell.get_or_init(made)
+        *self.row(count)[entry].get_or_init(made)
+    }
+
+    /// Limits and means of one number of samples.
+    fn row(&self, count: i32) -> &[OnceLock<[f64; 3]>] {
+        &self.limits[count as usize * LEVELS as usize..][..LEVELS as usize]
     }
 
     /// Limits and mean at a place of either table, interpolated between the tabulated ones.
@@ -114,23 +119,23 @@ impl Kind {
     ) -> [f64; 3] {
         let row = |count: i32| {
             let [a, b] = [entry, entry + 1].map(|entry| self.made(count, entry, false_alarm));
-            [0, 1, 2].map(|of| a[of] + part * (b[of] - a[of]))
+            [0, 1, 2].map(|of| between(a[of], b[of], part))
         };
         let Some(beside) = beside else { return row(count) };
         let [a, b] = [row(count), row(count + 1)];
-        [0, 1, 2].map(|of| a[of] + beside * (b[of] - a[of]))
+        [0, 1, 2].map(|of| between(a[of], b[of], beside))
     }
 }
 
 /// Place of a number of samples in the table: a tabulated number, and how far it is from there to the next, if it is beside.
 #[derive(Clone, Copy, Debug, Default)]
-struct CountPosition {
-    count: i32,
-    beside: Option<f64>,
+pub(super) struct CountPosition {
+    pub count: i32,
+    pub beside: Option<f64>,
 }
 
 impl CountPosition {
-    fn of(samples: i64) -> Self {
+    pub(super) fn of(samples: i64) -> Self {
         let count = (samples as f64).log2() * f64::from(COUNTS) + 1e-9;
         let count = (count as i32).min(LAST_COUNT - 1);
         if samples == i64::from(samples_of(count)) {
@@ -255,33 +260,50 @@ impl Judge {
 
     /// The samples of `sums` that are to be flagged, neighbouring inputs together; times are counted from the first.
     pub fn flagged(&self, sums: &Sums) -> Vec<Missing> {
-        let &[_, channels, inputs, _] = sums.values.shape() else { return Vec::new() };
-        if sums.values.is_empty() {
+        let cells = sums.division();
+        let mut flags = vec![0; cells.len()];
+        if flags.is_empty() {
             return Vec::new();
         }
-        let cells = sums.cells();
-        let of_row = |(row, cells): (usize, &[[i64; 3]])| {
-            let (block, channel) = (row / channels, row % channels);
-            let mut flagged: Vec<Missing> = Vec::new();
-            let mut open = false;
-            let (kind, mut near) = (self.kind(channel), Near::default());
-            for (input, sums_of) in cells.iter().enumerate() {
-                let flag = self.flags_of(kind, *sums_of, &mut near);
-                match flagged.last_mut() {
-                    Some(last) if flag && open => last.inputs.end = input + 1,
-                    _ if flag => flagged.push(
-                        Missing::times(sums.range(block))
-                            .of_channels(channel..channel + 1)
-                            .of_inputs(input..input + 1),
-                    ),
-                    _ => {}
-                }
-                open = flag;
+        let rows = flags.par_chunks_exact_mut(cells.inputs);
+        let rows = rows.zip(sums.cells().par_chunks_exact(cells.inputs)).enumerate();
+        rows.with_min_len(16).for_each(|(row, (flags, sums))| {
+            let (kind, mut near) = (self.kind(row % cells.channels), Near::default());
+            for (flag, sums) in flags.iter_mut().zip(sums) {
+                *flag = self.flags_of(kind, *sums, &mut near).into();
             }
-            flagged
-        };
-        let rows = cells.par_chunks_exact(inputs).enumerate().with_min_len(16);
-        rows.map(of_row).collect::<Vec<_>>().concat()
+        });
+        cells.pieces(&flags)
+    }
+
+    /// The verdict on the blocks of `sums`.
+    pub fn verdict<'a>(&self, sums: &'a Sums) -> Verdict<'a> {
+        Verdict::of(sums, self.flagged(sums))
+    }
+
+    /// Kind of noise of each of `channels` channels.
+    pub(super) fn kinds(&self, channels: usize) -> impl Iterator<Item = usize> {
+        let others = std::iter::repeat(0);
+        self.of_channels.iter().copied().chain(others).take(channels)
+    }
+
+    /// Levels of each kind of noise.
+    pub(super) fn levels(&self) -> impl ExactSizeIterator<Item = &[Level]> {
+        self.kinds.iter().map(|kind| kind.levels.entries())
+    }
+
+    /// Limits `[least, most]` of a kind of noise at a tabulated number of samples, those that were made.
+    pub(super) fn made(
+        &self,
+        (kind, count): (usize, i32),
+    ) -> impl Iterator<Item = Option<[f64; 2]>> {
+        let row = self.kinds[kind].row(count).iter();
+        row.map(|made| made.get().map(|&[least, most, _]| [least, most]))
+    }
+
+    /// Makes the limits of an entry of such a row.
+    pub(super) fn make(&self, (kind, count): (usize, i32), entry: usize) {
+        self.kinds[kind].made(count, entry, self.false_alarm);
     }
 }
 

@@ -1,9 +1,11 @@
 //! Gaussian noise in few bits, at a measured power.
 
+use corrust_gpu::abi::kurtosis::{LEVELS, Level};
+
 use crate::quantise::upper_tail;
 
 /// Deviations in a table.
-const ENTRIES: usize = 256;
+const ENTRIES: usize = LEVELS as usize;
 
 /// Width of a node, in standard deviations of the power, and by the power where that is more.
 const NODE: [f64; 2] = [0.03, 0.02];
@@ -21,19 +23,10 @@ pub(super) struct Levels {
     range: Range,
     /// Standard deviations of real and imaginary part, by the square root of half the power.
     parts: [f64; 2],
-    entries: Vec<Entry>,
-}
-
-/// Moments of noise of one power after rounding.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    /// Square root of half the power before rounding.
-    deviation: f64,
-    /// Mean of `|x|^2` of the integers.
-    power: f64,
-    /// Mean of `|x|^4`, and its slope by the power.
-    square: f64,
-    slope: f64,
+    /// Square root of half the power before rounding, of each entry.
+    deviations: Vec<f64>,
+    /// Moments of the integers.
+    entries: Vec<Level>,
 }
 
 /// Place of a power in the table: entries around it, and how far it is from the first to the second.
@@ -71,26 +64,27 @@ impl Levels {
         let parts = [1.0 + circularity, 1.0 - circularity].map(|part| part.max(0.0).sqrt());
         let (least, largest) = (0.1_f64, 2.0 * f64::from(range.most));
         let ratio = (largest / least).powf(1.0 / (ENTRIES - 1) as f64);
-        let entry = |entry: usize| {
-            let deviation = least * ratio.powi(entry as i32);
+        let entry = |&deviation: &f64| {
             let [a, b] = parts.map(|part| ComponentMoments::new(range, deviation * part));
             // Derivatives by the logarithm of the deviation.
             let by_square = a.fourth[1]
                 + b.fourth[1]
                 + 2.0 * (a.second[1] * b.second[0] + a.second[0] * b.second[1]);
-            Entry {
-                deviation,
+            Level {
                 power: a.second[0] + b.second[0],
                 square: a.fourth[0] + b.fourth[0] + 2.0 * a.second[0] * b.second[0],
                 slope: by_square / (a.second[1] + b.second[1]),
             }
         };
-        Self { range, parts, entries: (0..ENTRIES).map(entry).collect() }
+        let deviations = (0..ENTRIES).map(|entry| least * ratio.powi(entry as i32));
+        let deviations: Vec<f64> = deviations.collect();
+        let entries = deviations.iter().map(entry).collect();
+        Self { range, parts, deviations, entries }
     }
 
-    /// Number of entries.
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
+    /// Moments of all entries, by ascending power.
+    pub(super) fn entries(&self) -> &[Level] {
+        &self.entries
     }
 
     /// Place of a mean power, which may be close to the entry `near`.
@@ -105,22 +99,18 @@ impl Levels {
             above -= 1;
         }
         let (a, b) = (self.entries[above - 1], self.entries[above]);
-        let part = ((power - a.power) / (b.power - a.power)).clamp(0.0, 1.0);
-        TablePosition { entry: above - 1, part }
+        TablePosition { entry: above - 1, part: a.part(b, power) }
     }
 
-    /// Mean of `|x|^4` of noise of a place's power, by Hermite's cubic.
+    /// Mean of `|x|^4` of noise of a place's power.
     pub(super) fn square(&self, TablePosition { entry, part }: TablePosition) -> f64 {
-        let (a, b) = (self.entries[entry], self.entries[entry + 1]);
-        let (step, rest) = (b.power - a.power, 1.0 - part);
-        let ends = a.square * rest * rest * (1.0 + 2.0 * part)
-            + b.square * part * part * (1.0 + 2.0 * rest);
-        ends + step * part * rest * (a.slope * rest - b.slope * part)
+        self.entries[entry].square(self.entries[entry + 1], part)
     }
 
     /// Powers of samples of an entry's noise.
     pub(super) fn powers(&self, entry: usize) -> Powers {
-        let Entry { deviation, power: mean, square, slope } = self.entries[entry];
+        let deviation = self.deviations[entry];
+        let Level { power: mean, square, slope } = self.entries[entry];
         let [a, b] = self.parts.map(|part| weights(self.range, deviation * part));
         let mut weights = vec![0.0; (a.len() - 1).pow(2) + (b.len() - 1).pow(2) + 1];
         for (i, of_real) in a.iter().enumerate() {

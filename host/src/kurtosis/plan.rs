@@ -7,7 +7,7 @@ use corrust_gpu::abi::kurtosis::MOST_TIMES;
 use super::{
     cpu,
     gpu::OnGpu,
-    sums::{Block, Sums},
+    sums::{Block, Division, Sums},
 };
 use crate::{
     device::{choice::Device, gpu::Gpu},
@@ -131,6 +131,38 @@ impl Kurtosis {
     /// # Errors
     /// As for [`sums`](Self::sums).
     pub fn sums_into(&mut self, samples: Samples<'_>, sums: &mut Sums) -> Result<()> {
+        self.check(&samples)?;
+        let division = Division::new(&samples, self.block_times);
+        let valid = if samples.is_complete() { Vec::new() } else { division.valid(&samples) };
+        sums.reset(&division, &valid);
+        if sums.values.is_empty() {
+            return Ok(());
+        }
+        let strides = samples.strides();
+        let (bytes, strides) = match samples.memory() {
+            Memory::Host(bytes) if samples.is_ready() && is_even(&samples) => {
+                (Cow::Borrowed(bytes), strides)
+            }
+            Memory::Host(_) => {
+                let layout = if strides.time < strides.input { Layout::Cnt } else { Layout::Tcn };
+                let dense = Strides::dense(layout, samples.extents(), samples.element());
+                (Cow::Owned(samples.gather(layout)?), dense)
+            }
+            Memory::Device(_) => {
+                self.sum_there(&samples)?;
+                return self.fetch(&samples, sums);
+            }
+        };
+        let block = Block { strides, ..self.block(&samples) };
+        match &mut self.gpu {
+            None => cpu::add(&block, &bytes, sums),
+            Some(gpu) => gpu.bring_and_sum(&block, &bytes, sums)?,
+        }
+        Ok(())
+    }
+
+    /// Refuses samples of another encoding, and too many.
+    fn check(&self, samples: &Samples<'_>) -> Result<()> {
         if samples.element() != Element::Voltage(self.encoding) {
             return Err(Error::invalid(format!(
                 "samples are {}: expected {}, as the plan of the spectral kurtosis has",
@@ -139,59 +171,59 @@ impl Kurtosis {
             )));
         }
         let Extents { channels, inputs, times } = samples.extents();
-        sums.reset(&samples, self.block_times);
-        if sums.values.is_empty() {
-            return Ok(());
-        }
         let fits = [channels, inputs, times].into_iter().all(|count| u32::try_from(count).is_ok());
         if !fits {
             return Err(Error::invalid(format!(
                 "{channels} channels, {inputs} inputs and {times} times: expected less than 2^32 of each"
             )));
         }
-        let strides = samples.strides();
-        let even = [strides.channel, strides.input, strides.time]
-            .iter()
-            .all(|stride| stride.is_multiple_of(samples.element().bytes()));
-        let block = |strides| Block {
-            encoding: self.encoding,
-            extents: samples.extents(),
-            strides,
-            block_times: self.block_times,
-        };
-        let (bytes, strides) = match samples.memory() {
-            Memory::Host(bytes) if samples.is_ready() && even => (Cow::Borrowed(bytes), strides),
-            Memory::Host(_) => {
-                let layout = if strides.time < strides.input { Layout::Cnt } else { Layout::Tcn };
-                let dense = Strides::dense(layout, samples.extents(), samples.element());
-                (Cow::Owned(samples.gather(layout)?), dense)
-            }
-            Memory::Device(_) => {
-                let Some(gpu) = &mut self.gpu else {
-                    return samples.check_host();
-                };
-                if !samples.is_ready() {
-                    return Err(Error::invalid(
-                        "samples in a GPU's memory of which some are missing: expected complete ones for \
-                         their spectral kurtosis, or zeros there",
-                    ));
-                }
-                let (address, stream) = samples.on_device();
-                if !even || !address.is_multiple_of(samples.element().bytes() as u64) {
-                    return Err(Error::invalid(
-                        "samples of two bytes at an odd address: expected even ones for their spectral kurtosis",
-                    ));
-                }
-                return gpu.sum(&block(strides), address, stream, sums);
-            }
-        };
-        let block = block(strides);
-        match &mut self.gpu {
-            None => cpu::add(&block, &bytes, sums),
-            Some(gpu) => gpu.bring_and_sum(&block, &bytes, sums)?,
-        }
         Ok(())
     }
+
+    fn block(&self, samples: &Samples<'_>) -> Block {
+        Block {
+            encoding: self.encoding,
+            extents: samples.extents(),
+            strides: samples.strides(),
+            block_times: self.block_times,
+        }
+    }
+
+    /// Makes sums of samples in a GPU's memory, one at least. Returns the sums' address on the GPU, for work in the order of
+    /// the samples' stream.
+    pub(super) fn sum_there(&mut self, samples: &Samples<'_>) -> Result<u64> {
+        self.check(samples)?;
+        let block = self.block(samples);
+        let Some(gpu) = &mut self.gpu else {
+            return samples.check_host().map(|()| 0);
+        };
+        if !samples.is_ready() {
+            return Err(Error::invalid(
+                "samples in a GPU's memory of which some are missing: expected complete ones for \
+                 their spectral kurtosis, or zeros there",
+            ));
+        }
+        let (address, stream) = samples.on_device();
+        if !is_even(samples) || !address.is_multiple_of(samples.element().bytes() as u64) {
+            return Err(Error::invalid(
+                "samples of two bytes at an odd address: expected even ones for their spectral kurtosis",
+            ));
+        }
+        gpu.sum(&block, address, stream)
+    }
+
+    /// Brings the sums that were made of `samples` in a GPU's memory last.
+    pub(super) fn fetch(&mut self, samples: &Samples<'_>, sums: &mut Sums) -> Result<()> {
+        let (_, stream) = samples.on_device();
+        self.gpu.as_mut().map_or(Ok(()), |gpu| gpu.fetch(stream, sums))
+    }
+}
+
+/// Whether samples are whole numbers of samples apart.
+fn is_even(samples: &Samples<'_>) -> bool {
+    let Strides { channel, input, time } = samples.strides();
+    let size = samples.element().bytes();
+    [channel, input, time].iter().all(|stride| stride.is_multiple_of(size))
 }
 
 #[cfg(test)]

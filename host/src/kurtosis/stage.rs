@@ -2,7 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{judge::Judge, plan::Kurtosis, sums::Sums};
+use rayon::prelude::*;
+
+use super::{
+    judge::Judge,
+    judge_gpu::JudgeOnGpu,
+    plan::Kurtosis,
+    sums::{Division, Sums, Verdict},
+};
 use crate::{
     device::{
         gpu::{Gpu, Rows, Stream},
@@ -13,7 +20,7 @@ use crate::{
     layout::Layout,
     samples::{
         extents::{Extents, Memory, Strides},
-        gather::{Zeros, zero_rows},
+        gather::{clear, zero_rows},
         missing::Missing,
         shape::Shape,
         view::Samples,
@@ -35,17 +42,20 @@ use crate::{
 /// let gpu = Device::Sim.open()?;
 /// let shape = Shape { inputs: 1, channels: 1, encoding: Encoding::Ci8, layout: Layout::Tcn };
 /// let judge = Judge::new(Encoding::Ci8, 0.001)?;
-/// let mut stage = Stage::new(&gpu, shape, judge, 16, 32)?;
+/// let mut stage = Stage::new(&gpu, shape, judge, 16, 32)?.with_sums();
 ///
 /// // A carrier for 20 times, silence for 12.
 /// let samples = [[[30_i8, 40]; 20].concat(), vec![0; 24]].concat();
 /// stage.begin()?;
 /// stage.put(&Samples::new(&samples[..], 1, 1, Encoding::Ci8, Layout::Tcn)?)?;
 /// stage.close();
-/// let (sums, flagged) = stage.judge()?;
-/// assert_eq!(sums.values.as_slice(), Some(&[16, 16 * 2500, 16 * 6250000, 16, 4 * 2500, 4 * 6250000][..]));
-/// assert_eq!(flagged[0].times, 0..16);
-/// assert_eq!(stage.view().gaps().count(), flagged.len());
+/// let verdict = stage.judge()?;
+/// let sums = verdict.sums.map(|sums| sums.values.as_slice());
+/// assert_eq!(sums, Some(Some(&[16, 16 * 2500, 16 * 6250000, 16, 4 * 2500, 4 * 6250000][..])));
+/// assert_eq!(verdict.flagged[0].times, 0..16);
+/// assert_eq!((verdict.numbers.blocks, verdict.numbers.samples, verdict.numbers.lost), (2, 32, 0));
+/// let gaps = verdict.flagged.len();
+/// assert_eq!(stage.view().gaps().count(), gaps);
 /// # Ok::<(), corrust_host::Error>(())
 /// ```
 #[derive(Debug)]
@@ -53,9 +63,9 @@ pub struct Stage {
     /// GPU that has the samples; none for host memory.
     gpu: Option<Arc<dyn Gpu>>,
     kurtosis: Kurtosis,
-    judge: Judge,
-    /// Sums of the stretch that was judged last.
-    sums: Sums,
+    judge: Judging,
+    /// Sums of the stretch that was judged last; on a GPU if they are brought.
+    sums: Option<Sums>,
     shape: Shape,
     /// Most times.
     room_times: usize,
@@ -82,6 +92,13 @@ enum RoomMemory {
     Device(Buffer, Stream, Fill),
 }
 
+/// A judge where the samples are.
+#[derive(Debug)]
+enum Judging {
+    Host(Judge),
+    Device(JudgeOnGpu),
+}
+
 impl Stage {
     /// Room for `most` times, at least 1, rounded up to whole blocks of `block_times`.
     ///
@@ -101,19 +118,20 @@ impl Stage {
             Ok(RoomMemory::Device(buffer, gpu.create_stream()?, fill))
         };
         let rooms = [room()?, room()?];
+        let judge = Judging::Device(JudgeOnGpu::new(gpu.clone(), judge));
         Ok(Self::of(rooms, Some(gpu.clone()), (kurtosis, judge), shape, most))
     }
 
     /// Room in host memory for `most` times, at least 1, rounded up to whole blocks of the plan that sums them, on whatever device.
-    pub fn in_host(plan: (Kurtosis, Judge), shape: Shape, most: usize) -> Self {
+    pub fn in_host((kurtosis, judge): (Kurtosis, Judge), shape: Shape, most: usize) -> Self {
         let rooms = [RoomMemory::Host(Vec::new()), RoomMemory::Host(Vec::new())];
-        Self::of(rooms, None, plan, shape, most)
+        Self::of(rooms, None, (kurtosis, Judging::Host(judge)), shape, most).with_sums()
     }
 
     fn of(
         rooms: [RoomMemory; 2],
         gpu: Option<Arc<dyn Gpu>>,
-        (kurtosis, judge): (Kurtosis, Judge),
+        (kurtosis, judge): (Kurtosis, Judging),
         shape: Shape,
         most: usize,
     ) -> Self {
@@ -122,7 +140,7 @@ impl Stage {
             room_times: most.max(1).next_multiple_of(kurtosis.block_times()),
             kurtosis,
             judge,
-            sums: Sums::default(),
+            sums: None,
             shape,
             rooms: rooms.map(|memory| Room { memory, times: 0, missing: Vec::new() }),
             now: 0,
@@ -134,6 +152,13 @@ impl Stage {
     /// GPU that has the samples; none where they are in host memory.
     pub fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
         self.gpu.as_ref()
+    }
+
+    /// Brings sums from the GPU, too, as verdicts have them then. Without, only flags come.
+    #[must_use]
+    pub fn with_sums(mut self) -> Self {
+        self.sums = Some(Sums::default());
+        self
     }
 
     /// Shape of the samples.
@@ -341,41 +366,49 @@ impl Stage {
     /// Gives samples of a room the value zero.
     fn clear(&mut self, number: usize, gaps: &[Missing]) -> Result<()> {
         let Shape { channels, inputs, encoding, layout } = self.shape;
-        let counts = match layout {
-            Layout::Tcn => [channels, inputs],
-            Layout::Cnt => [inputs, self.room_times],
-        };
-        let size = encoding.bytes();
-        let zeros = gaps.iter().flat_map(|gap| zero_rows(gap, layout, None, counts, size));
-        let zeros: Vec<_> = zeros.collect();
-        let zero = encoding.zero()[0];
         match &mut self.rooms[number].memory {
-            RoomMemory::Host(samples) => {
-                for Zeros { first, pitch, width, rows } in zeros {
-                    let starts = (0..rows).map(|row| first + row * pitch);
-                    starts.for_each(|start| samples[start..start + width].fill(zero));
-                }
-                Ok(())
+            RoomMemory::Host(samples) => clear(samples, &self.shape, self.room_times, gaps),
+            RoomMemory::Device(buffer, stream, fill) => {
+                let counts = match layout {
+                    Layout::Tcn => [channels, inputs],
+                    Layout::Cnt => [inputs, self.room_times],
+                };
+                let size = encoding.bytes();
+                let zeros = gaps.iter().flat_map(|gap| zero_rows(gap, layout, None, counts, size));
+                let zeros: Vec<_> = zeros.collect();
+                // SAFETY: the samples are within the room; the stream orders all work on it.
+                unsafe { fill.fill(*stream, buffer.address(), &zeros, encoding.zero()[0])? };
             }
-            // SAFETY: the samples are within the room; the stream orders all work on it.
-            RoomMemory::Device(buffer, stream, fill) => unsafe {
-                fill.fill(*stream, buffer.address(), &zeros, zero)
-            },
         }
+        Ok(())
     }
 
-    /// Judges the stretch that was [closed](Self::close) last, once: flagged samples become zero and missing. Returns sums
-    /// and flags. The last block may be shorter than others.
+    /// Judges the stretch that was [closed](Self::close) last, once: flagged samples become zero and missing. The last block
+    /// may be shorter than others.
     ///
     /// # Errors
     /// The device's own.
-    pub fn judge(&mut self) -> Result<(&Sums, Vec<Missing>)> {
+    pub fn judge(&mut self) -> Result<Verdict<'_>> {
         let Self { kurtosis, judge, sums, shape, room_times, rooms, closed, .. } = self;
-        kurtosis.sums_into(rooms[*closed].view(shape, *room_times), sums)?;
-        let flagged = judge.flagged(sums);
-        self.clear(self.closed, &flagged)?;
-        self.rooms[self.closed].missing.extend(flagged.iter().cloned());
-        Ok((&self.sums, flagged))
+        let room = &rooms[*closed];
+        let view = room.view(shape, *room_times);
+        let verdict = match (judge, &room.memory) {
+            (Judging::Host(judge), _) => {
+                let sums = sums.get_or_insert_default();
+                kurtosis.sums_into(view, sums)?;
+                let Verdict { flagged, numbers, block_times, shape, .. } = judge.verdict(sums);
+                Verdict { sums: None, flagged, numbers, block_times, shape }
+            }
+            (Judging::Device(judge), RoomMemory::Device(_, stream, _)) => {
+                judge_there(kurtosis, judge, (&view, *stream), sums)?
+            }
+            (Judging::Device(_), RoomMemory::Host(_)) => {
+                unreachable!("both are where the stage is")
+            }
+        };
+        self.clear(self.closed, &verdict.flagged)?;
+        self.rooms[self.closed].missing.extend(verdict.flagged.iter().cloned());
+        Ok(Verdict { sums: self.sums.as_ref(), ..verdict })
     }
 
     /// The samples of the stretch that was [closed](Self::close) last; missing ones are zero in memory.
@@ -407,11 +440,52 @@ impl Room {
     }
 }
 
-/// Copies rows of host memory.
+/// Judges samples on their GPU, in the order of a stream; their sums are brought if there is room for them.
+fn judge_there(
+    kurtosis: &mut Kurtosis,
+    judge: &mut JudgeOnGpu,
+    (view, stream): (&Samples<'_>, Stream),
+    sums: &mut Option<Sums>,
+) -> Result<Verdict<'static>> {
+    let division = Division::new(view, kurtosis.block_times());
+    // Where none is missing they are not counted.
+    let valid = if view.is_complete() { Vec::new() } else { division.valid(view) };
+    if let Some(sums) = sums {
+        sums.reset(&division, &valid);
+    }
+    let mut flagged = Vec::new();
+    if division.len() > 0 {
+        let address = kurtosis.sum_there(view)?;
+        flagged = division.pieces(judge.flags(&division, &valid, address, stream)?);
+        if let Some(sums) = sums {
+            kurtosis.fetch(view, sums)?;
+        }
+    }
+    let complete = |cell| division.range(cell / (division.channels * division.inputs)).len();
+    Ok(match &valid[..] {
+        [] => {
+            let all = division.channels * division.inputs * division.times;
+            division.verdict(flagged, all as u64, |cell| complete(cell) as u64)
+        }
+        valid => {
+            let all = valid.iter().map(|&valid| u64::from(valid)).sum();
+            division.verdict(flagged, all, |cell| valid[cell].into())
+        }
+    })
+}
+
+/// Copies rows of host memory, which do not overlap.
 fn copy(to: &mut [u8], from: &[u8], rows: &Rows) {
     let Rows { from: first, from_pitch, to: place, to_pitch, width, count } = *rows;
-    for row in 0..count {
-        let (from, to) = (&from[first + row * from_pitch..], &mut to[place + row * to_pitch..]);
-        to[..width].copy_from_slice(&from[..width]);
+    /// Bytes that a thread copies at a time.
+    const PART: usize = 1 << 20;
+    if count == 1 {
+        let (to, from) = (&mut to[place..place + width], &from[first..first + width]);
+        let parts = to.par_chunks_mut(PART).zip(from.par_chunks(PART));
+        return parts.for_each(|(to, from)| to.copy_from_slice(from));
     }
+    let rows = to[place..].par_chunks_mut(to_pitch.max(1)).take(count).enumerate();
+    rows.with_min_len(PART.div_ceil(width.max(1))).for_each(|(row, to)| {
+        to[..width].copy_from_slice(&from[first + row * from_pitch..][..width]);
+    });
 }

@@ -1,6 +1,6 @@
 //! Sums of blocks.
 
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 
 use ndarray::Array4;
 use rayon::prelude::*;
@@ -21,6 +21,14 @@ pub(super) struct Block {
     pub extents: Extents,
     pub strides: Strides,
     pub block_times: usize,
+}
+
+impl Block {
+    /// Number of sums.
+    pub(super) fn results(&self) -> usize {
+        let Extents { channels, inputs, times } = self.extents;
+        times.div_ceil(self.block_times) * channels * inputs
+    }
 }
 
 /// `S0`, `S1`, `S2` of every block, channel and input of some samples.
@@ -49,13 +57,164 @@ pub struct Judgement {
     pub flagged: u64,
 }
 
+impl AddAssign for Judgement {
+    fn add_assign(&mut self, other: Self) {
+        self.blocks += other.blocks;
+        self.flagged_blocks += other.flagged_blocks;
+        self.samples += other.samples;
+        self.lost += other.lost;
+        self.flagged += other.flagged;
+    }
+}
+
+/// Verdict on a stretch of times.
+#[derive(Clone, Debug)]
+pub struct Verdict<'a> {
+    /// Sums of its blocks, where they are at hand.
+    pub sums: Option<&'a Sums>,
+    /// Flagged samples, neighbouring inputs together; times are counted from the first of the stretch.
+    pub flagged: Vec<Missing>,
+    /// Numbers of its blocks and samples.
+    pub numbers: Judgement,
+    /// Times of a block; the last one may have fewer.
+    pub block_times: usize,
+    /// Numbers of blocks of times, channels and inputs.
+    pub shape: [usize; 3],
+}
+
+impl<'a> Verdict<'a> {
+    /// The verdict that the samples `flagged` of blocks with these sums are flagged, whole blocks of an input and channel.
+    pub fn of(sums: &'a Sums, flagged: Vec<Missing>) -> Self {
+        let (division, cells) = (sums.division(), sums.cells());
+        let all = |cells: &[[i64; 3]]| cells.iter().map(|sums| sums[0] as u64).sum::<u64>();
+        let valid = cells.par_chunks(LEAST_SHARED).map(all).sum();
+        let verdict = division.verdict(flagged, valid, |cell| cells[cell][0] as u64);
+        Self { sums: Some(sums), ..verdict }
+    }
+}
+
+/// Division of samples into cells of a block of times, a channel and an input.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Division {
+    pub channels: usize,
+    pub inputs: usize,
+    pub times: usize,
+    pub block_times: usize,
+}
+
 /// Fewest values that a thread is worth.
 const LEAST_SHARED: usize = 1 << 12;
+
+impl Division {
+    pub(super) fn new(samples: &Samples<'_>, block_times: usize) -> Self {
+        let Extents { channels, inputs, times } = samples.extents();
+        Self { channels, inputs, times, block_times }
+    }
+
+    /// Number of blocks of times.
+    pub(super) fn blocks(&self) -> usize {
+        self.times.div_ceil(self.block_times.max(1))
+    }
+
+    /// Number of cells.
+    pub(super) fn len(&self) -> usize {
+        self.blocks() * self.channels * self.inputs
+    }
+
+    /// Times of a block.
+    pub(super) fn range(&self, block: usize) -> Range<usize> {
+        block * self.block_times..((block + 1) * self.block_times).min(self.times)
+    }
+
+    /// Samples of cells whose flag is not 0, `[block][channel][input]`: neighbouring inputs together.
+    pub(super) fn pieces(&self, flags: &[u8]) -> Vec<Missing> {
+        let of_row = |(row, flags): (usize, &[u8])| {
+            let mut pieces = Vec::new();
+            // Most rows have none.
+            if flags.iter().fold(0, |any, flag| any | flag) == 0 {
+                return pieces;
+            }
+            let (times, channel) = (self.range(row / self.channels), row % self.channels);
+            let of_channel = Missing::times(times).of_channels(channel..channel + 1);
+            let mut first = 0;
+            for alike in flags.chunk_by(|a, b| a == b) {
+                let end = first + alike.len();
+                if alike[0] != 0 {
+                    pieces.push(of_channel.clone().of_inputs(first..end));
+                }
+                first = end;
+            }
+            pieces
+        };
+        let rows = flags.par_chunks_exact(self.inputs.max(1)).enumerate();
+        let rows = rows.with_min_len((LEAST_SHARED << 2).div_ceil(self.inputs.max(1)));
+        rows.map(of_row).collect::<Vec<_>>().concat()
+    }
+
+    /// Number of valid samples of each cell of samples that are so divided.
+    pub(super) fn valid(&self, samples: &Samples<'_>) -> Vec<u32> {
+        let mut valid = vec![0; self.len()];
+        if valid.is_empty() {
+            return valid;
+        }
+        let all: Vec<Missing> = samples.gaps().collect();
+        let of_blocks: Vec<Vec<&Missing>> = (0..self.blocks())
+            .map(|block| {
+                let range = self.range(block);
+                let within =
+                    |gap: &&Missing| gap.times.start < range.end && gap.times.end > range.start;
+                all.iter().filter(within).collect()
+            })
+            .collect();
+        let rows = valid.par_chunks_exact_mut(self.inputs).enumerate();
+        rows.with_min_len(LEAST_SHARED.div_ceil(self.inputs)).for_each(|(row, valid)| {
+            let (block, channel) = (row / self.channels, row % self.channels);
+            let range = self.range(block);
+            let gaps = of_blocks[block].iter().filter(|gap| gap.channels.contains(&channel));
+            let gaps: Vec<&Missing> = gaps.copied().collect();
+            for (input, valid) in valid.iter_mut().enumerate() {
+                let own = gaps.iter().filter(|gap| gap.inputs.contains(&input));
+                let own: Vec<Missing> = own.map(|&gap| gap.clone()).collect();
+                *valid = (range.len() - missing_within(&own, &range)) as u32;
+            }
+        });
+        valid
+    }
+
+    /// The verdict that the samples `flagged` are flagged, whole cells, where all cells have `valid` valid samples, each as
+    /// `of_cell` says.
+    pub(super) fn verdict<'a>(
+        &self,
+        flagged: Vec<Missing>,
+        valid: u64,
+        of_cell: impl Fn(usize) -> u64,
+    ) -> Verdict<'a> {
+        let &Self { channels, inputs, times, block_times } = self;
+        let samples = (channels * inputs * times) as u64;
+        let mut numbers = Judgement {
+            blocks: self.len() as u64,
+            samples,
+            lost: samples - valid,
+            ..Judgement::default()
+        };
+        for missing in &flagged {
+            let block = missing.times.start / block_times;
+            for channel in missing.channels.clone() {
+                let row = (block * channels + channel) * inputs;
+                numbers.flagged_blocks += missing.inputs.len() as u64;
+                numbers.flagged +=
+                    missing.inputs.clone().map(|input| of_cell(row + input)).sum::<u64>();
+            }
+        }
+        let shape = [self.blocks(), channels, inputs];
+        Verdict { sums: None, flagged, numbers, block_times, shape }
+    }
+}
 
 impl Sums {
     /// Times of a block, counted from the first of the samples.
     pub fn range(&self, block: usize) -> Range<usize> {
-        block_range(block, self.block_times, self.times)
+        self.division().range(block)
     }
 
     /// `S0`, `S1`, `S2` of all blocks, channels and inputs.
@@ -63,63 +222,25 @@ impl Sums {
         self.values.as_slice().expect("sums lie in standard order").as_chunks().0
     }
 
-    /// Adds the numbers of these blocks and their samples to `judged`, where `flagged` are those that a judge
-    /// [flags](super::Judge::flagged).
-    pub fn count_into(&self, flagged: &[Missing], judged: &mut Judgement) {
-        let &[_, channels, inputs, _] = self.values.shape() else { return };
-        let cells = self.cells();
-        let valid = |cells: &[[i64; 3]]| cells.iter().map(|sums| sums[0] as u64).sum::<u64>();
-        let all = (channels * inputs * self.times) as u64;
-        judged.blocks += cells.len() as u64;
-        judged.samples += all;
-        judged.lost += all - cells.par_chunks(LEAST_SHARED).map(valid).sum::<u64>();
-        for missing in flagged {
-            let block = missing.times.start / self.block_times;
-            for channel in missing.channels.clone() {
-                let row = &cells[(block * channels + channel) * inputs..][missing.inputs.clone()];
-                judged.flagged_blocks += row.len() as u64;
-                judged.flagged += valid(row);
-            }
-        }
+    pub(super) fn division(&self) -> Division {
+        let (_, channels, inputs, _) = self.values.dim();
+        Division { channels, inputs, times: self.times, block_times: self.block_times }
     }
 
-    /// Becomes the sums of as many samples as there are, with the valid ones counted and the others zero.
-    pub(super) fn reset(&mut self, samples: &Samples<'_>, block_times: usize) {
-        let Extents { channels, inputs, times } = samples.extents();
-        let blocks = times.div_ceil(block_times);
-        let shape = (blocks, channels, inputs, 3);
+    /// Becomes the sums of samples that are so divided, with the `valid` ones of each cell counted and the others zero; none
+    /// counted stands for complete samples.
+    pub(super) fn reset(&mut self, division: &Division, valid: &[u32]) {
+        let Division { channels, inputs, times, block_times } = *division;
+        let shape = (division.blocks(), channels, inputs, 3);
         if self.values.dim() != shape {
             self.values = Array4::zeros(shape);
         }
         (self.block_times, self.times) = (block_times, times);
-        if self.values.is_empty() {
-            return;
-        }
-        let all: Vec<Missing> = samples.gaps().collect();
-        let of_blocks: Vec<Vec<&Missing>> = (0..blocks)
-            .map(|block| {
-                let range = block_range(block, block_times, times);
-                let within =
-                    |gap: &&Missing| gap.times.start < range.end && gap.times.end > range.start;
-                all.iter().filter(within).collect()
-            })
-            .collect();
         let values = self.values.as_slice_mut().expect("sums lie in standard order");
-        let rows = values.par_chunks_exact_mut(3 * inputs).enumerate();
-        rows.with_min_len(LEAST_SHARED.div_ceil(inputs)).for_each(|(row, sums)| {
-            let (block, channel) = (row / channels, row % channels);
-            let range = block_range(block, block_times, times);
-            let gaps = of_blocks[block].iter().filter(|gap| gap.channels.contains(&channel));
-            let gaps: Vec<&Missing> = gaps.copied().collect();
-            for (input, sums) in sums.as_chunks_mut::<3>().0.iter_mut().enumerate() {
-                let own = gaps.iter().filter(|gap| gap.inputs.contains(&input));
-                let own: Vec<Missing> = own.map(|&gap| gap.clone()).collect();
-                *sums = [(range.len() - missing_within(&own, &range)) as i64, 0, 0];
-            }
+        let cells = values.as_chunks_mut::<3>().0.par_iter_mut().enumerate();
+        cells.with_min_len(LEAST_SHARED).for_each(|(cell, sums)| {
+            let complete = || division.range(cell / (channels * inputs)).len() as u32;
+            *sums = [valid.get(cell).copied().unwrap_or_else(complete).into(), 0, 0];
         });
     }
-}
-
-fn block_range(block: usize, block_times: usize, times: usize) -> Range<usize> {
-    block * block_times..((block + 1) * block_times).min(times)
 }

@@ -12,8 +12,9 @@ use crate::{
     error::Result,
     layout::Layout,
     samples::{
-        extents::{Extents, Memory},
+        extents::{Extents, Memory, Strides},
         missing::Missing,
+        shape::Shape,
         view::Samples,
     },
 };
@@ -319,6 +320,43 @@ pub(crate) fn zero_rows(
         (middles.len(), line, slow.len(), plane)
     };
     (0..groups).map(|group| Zeros { first: first + group * step, pitch, width, rows }).collect()
+}
+
+/// Gives missing samples the value zero, of `times` times of a shape in the order of its layout.
+pub fn clear(samples: &mut [u8], shape: &Shape, times: usize, missing: &[Missing]) {
+    let Shape { channels, inputs, encoding, layout } = *shape;
+    let (all, zero) = (Extents { channels, inputs, times }, encoding.zero()[0]);
+    let strides = Strides::dense(layout, all, encoding.into());
+    let (slices, slice) = match layout {
+        Layout::Tcn => (times, strides.time),
+        Layout::Cnt => (channels, strides.channel),
+    };
+    // A thread has all samples of some times, or of some channels.
+    let each = slices.div_ceil(4 * rayon::current_num_threads()).max(1);
+    let parts = samples.par_chunks_mut((each * slice).max(1)).enumerate();
+    parts.for_each(|(part, samples)| {
+        let (first, count) = (part * each, samples.len() / slice);
+        let start = Extents { channels: 0, inputs: 0, times: 0 };
+        let (origin, extents) = match layout {
+            Layout::Tcn => (Extents { times: first, ..start }, Extents { times: count, ..all }),
+            Layout::Cnt => {
+                (Extents { channels: first, ..start }, Extents { channels: count, ..all })
+            }
+        };
+        for gap in missing.iter().filter_map(|missing| missing.within(&origin, &extents)) {
+            let [slower, fast] = match layout {
+                Layout::Tcn => [(gap.times, strides.time), (gap.inputs, strides.input)],
+                Layout::Cnt => [(gap.inputs, strides.input), (gap.times, strides.time)],
+            };
+            let (begin, width) = (fast.0.start * fast.1, fast.0.len() * fast.1);
+            for place in slower.0 {
+                for channel in gap.channels.clone() {
+                    let row = begin + place * slower.1 + channel * strides.channel;
+                    samples[row..row + width].fill(zero);
+                }
+            }
+        }
+    });
 }
 
 impl Zeros {

@@ -17,6 +17,7 @@ pub(crate) mod view;
 pub use self::{
     extents::{Element, Extents, Memory, Strides},
     feed::Feed,
+    gather::clear,
     missing::{Missing, missing_within},
     raw::{RawEncoding, RawLayout, RawSamples},
     shape::{CountShape, RawShape, Shape},

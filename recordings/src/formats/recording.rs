@@ -7,12 +7,10 @@ use corrust_host::{
     device::{Gpu, HostBytes},
     quantise::Quantised,
     samples::{
-        CountShape, Extents, Memory, Missing, RawLayout, RawSamples, RawShape, Shape, Strides,
+        CountShape, Extents, Memory, Missing, RawLayout, RawSamples, RawShape, Shape, clear,
         missing_within,
     },
 };
-
-use rayon::prelude::*;
 
 use super::bits;
 use crate::array::{
@@ -247,45 +245,7 @@ impl Block {
 
     /// Gives missing samples of integers the value zero.
     pub fn clear(&mut self, shape: &Shape, missing: &[Missing]) {
-        let Shape { channels, inputs, encoding, layout } = *shape;
-        let (times, zero) = (self.times, encoding.zero()[0]);
-        let strides = Strides::dense(layout, Extents { channels, inputs, times }, encoding.into());
-        // Threads have times of their own, or channels: all samples of some slices of the slowest axis.
-        let (slices, slice) = match layout {
-            Layout::Tcn => (times, strides.time),
-            Layout::Cnt => (channels, strides.channel),
-        };
-        let each = slices.div_ceil(4 * rayon::current_num_threads()).max(1);
-        let parts = self.samples[..].par_chunks_mut((each * slice).max(1)).enumerate();
-        parts.for_each(|(part, samples)| {
-            let slices = part * each..part * each + samples.len() / slice;
-            for Missing { times, channels: of, inputs: some } in missing {
-                let of = of.start..of.end.min(channels);
-                let some = some.start..some.end.min(inputs);
-                match layout {
-                    Layout::Tcn => {
-                        let width = some.len() * strides.input;
-                        for time in times.start.max(slices.start)..times.end.min(slices.end) {
-                            let row = (time - slices.start) * slice + some.start * strides.input;
-                            for channel in of.clone() {
-                                samples[row + channel * strides.channel..][..width].fill(zero);
-                            }
-                        }
-                    }
-                    Layout::Cnt => {
-                        let width = times.len() * strides.time;
-                        for channel in of.start.max(slices.start)..of.end.min(slices.end) {
-                            let plane = (channel - slices.start) * slice;
-                            for input in some.clone() {
-                                let row =
-                                    plane + input * strides.input + times.start * strides.time;
-                                samples[row..][..width].fill(zero);
-                            }
-                        }
-                    }
-                }
-            }
-        });
+        clear(&mut self.samples, shape, self.times, missing);
     }
 
     /// Marks `range` as missing and gives its samples the value zero.

@@ -2,15 +2,15 @@
 
 use corrust_host::{
     Result, Samples,
-    kurtosis::{Stage, Sums},
-    samples::{Missing, Shape},
+    kurtosis::{Stage, Sums, Verdict},
+    samples::Shape,
 };
 use ndarray::Array4;
 
 use super::source::{Head, Piece, Source, Wants};
 
-/// Callback for the sums and flagged samples of a stretch of times.
-type Tell = Box<dyn FnMut(&Sums, &[Missing]) -> Result<()> + Send>;
+/// Callback for the verdict on a stretch of times.
+type Tell = Box<dyn FnMut(&Verdict<'_>) -> Result<()> + Send>;
 
 /// Samples in the memory of a stage, where blocks of times are judged by their spectral kurtosis: flagged ones are missing, and
 /// zero. Samples reach a GPU once, for all plans there. Blocks are counted from the first time.
@@ -38,12 +38,12 @@ pub struct Flag<'a> {
 impl<'a> Flag<'a> {
     /// Judges the samples of a source on a stage. Those of a source in a GPU's memory take a stage there.
     ///
-    /// `tell` is given the sums of each stretch of times, and the flagged samples, counted from its first time, before the
-    /// samples are handed on. All of a recording is judged, whatever is [wanted](Source::begin).
+    /// `tell` is given the verdict on each stretch of times before the samples are handed on, with sums if the stage
+    /// [has them](Stage::with_sums). All of a recording is judged, whatever is [wanted](Source::begin).
     pub fn over(
         source: impl Source + 'a,
         stage: Stage,
-        tell: impl FnMut(&Sums, &[Missing]) -> Result<()> + Send + 'static,
+        tell: impl FnMut(&Verdict<'_>) -> Result<()> + Send + 'static,
     ) -> Self {
         Self {
             stage,
@@ -60,13 +60,14 @@ impl<'a> Flag<'a> {
         }
     }
 
-    /// Gives `tell` the zero sums of `gap` times of a gap, whole blocks.
+    /// Gives `tell` the verdicts and zero sums of `gap` times of a gap, whole blocks.
     fn pass(&mut self, gap: u64) -> Result<()> {
         let (times, Shape { channels, inputs, .. }) =
             (self.stage.block_times(), *self.stage.shape());
         for _ in 0..gap / times as u64 {
             let values = Array4::zeros((1, channels, inputs, 3));
-            (self.tell)(&Sums { values, block_times: times, times }, &[])?;
+            let sums = Sums { values, block_times: times, times };
+            (self.tell)(&Verdict::of(&sums, Vec::new()))?;
         }
         Ok(())
     }
@@ -127,8 +128,7 @@ impl<'a> Flag<'a> {
         if self.stage.gpu().is_some() && self.head().times.is_some() {
             self.ahead = Some(self.fill()?);
         }
-        let (sums, flagged) = self.stage.judge()?;
-        (self.tell)(sums, &flagged)?;
+        (self.tell)(&self.stage.judge()?)?;
         Ok((passed, times as u64))
     }
 }
@@ -307,9 +307,9 @@ mod tests {
         let mut block = Block::new();
         noise.read_block(times, &mut block).unwrap();
         let sums = plan.sums(block.view(&shape)).unwrap();
-        let flagged = judge.flagged(&sums);
-        hear(&sums, &flagged).unwrap();
-        block.missing.extend(flagged);
+        let verdict = judge.verdict(&sums);
+        hear(&verdict).unwrap();
+        block.missing.extend(verdict.flagged);
         let bytes = block.view(&shape).gather(Layout::Tcn).unwrap();
         let lost = |at: usize| {
             let (time, channel, input) = (at / 6, at / 3 % 2, at % 3);
@@ -334,7 +334,8 @@ mod tests {
                 let told = || Arc::new(Mutex::new(Vec::new()));
                 let hear = |to: &Arc<Mutex<Vec<Told>>>| {
                     let to = to.clone();
-                    move |sums: &Sums, flagged: &[Missing]| {
+                    move |verdict: &Verdict<'_>| {
+                        let (sums, flagged) = (verdict.sums.unwrap(), &verdict.flagged);
                         let blocks = sums.values.outer_iter().enumerate();
                         to.lock().unwrap().extend(blocks.map(|(block, values)| {
                             let range = sums.range(block);
@@ -359,7 +360,7 @@ mod tests {
                     for (on_gpu, soon) in [(true, u64::MAX), (false, u64::MAX), (false, 50)] {
                         let to = told();
                         let stage = match on_gpu {
-                            true => Stage::new(&gpu, shape, judge(), 32, most).unwrap(),
+                            true => Stage::new(&gpu, shape, judge(), 32, most).unwrap().with_sums(),
                             false => Stage::in_host((plan(), judge()), shape, most),
                         };
                         let reader = Reader::over(Box::new(noise()), at_once);

@@ -11,9 +11,8 @@ use corrust::{
     correlate::Shape,
     device::Gpu,
     format::npy::{Dtype, Writer},
-    kurtosis::{FALSE_ALARM, Judge, Judgement, Kurtosis, Stage, Sums},
+    kurtosis::{FALSE_ALARM, Judge, Judgement, Kurtosis, Stage, Verdict},
     run::{Blocks, Flag, Reader, Source},
-    samples::Missing,
 };
 
 use crate::cli::options::run_files::{all, output};
@@ -136,7 +135,10 @@ impl Flagging {
         let shape = source.head().shape;
         let judge = self.judge(&shape, &source.head().circularity)?;
         let stage = match gpus {
-            [gpu] => Stage::new(gpu, shape, judge, block_times, at_once)?,
+            [gpu] => {
+                let stage = Stage::new(gpu, shape, judge, block_times, at_once)?;
+                if self.kurtosis.is_some() { stage.with_sums() } else { stage }
+            }
             _ => {
                 let plan = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
                 let plan = plan.device(corrust::Device::Cpu).gpu(gpus.first().cloned()).build()?;
@@ -166,10 +168,10 @@ pub struct Judged {
 
 impl Judged {
     /// Returns a function that adds to the files.
-    fn tell(&self) -> impl FnMut(&Sums, &[Missing]) -> Result<()> + Send + use<> {
+    fn tell(&self) -> impl FnMut(&Verdict<'_>) -> Result<()> + Send + use<> {
         let tables = self.tables.clone();
-        move |sums: &Sums, flagged: &[Missing]| {
-            tables.lock().unwrap_or_else(PoisonError::into_inner).append(sums, flagged)
+        move |verdict: &Verdict<'_>| {
+            tables.lock().unwrap_or_else(PoisonError::into_inner).append(verdict)
         }
     }
 
@@ -229,10 +231,10 @@ impl Tables {
         })
     }
 
-    fn append(&mut self, sums: &Sums, flagged: &[Missing]) -> Result<()> {
-        let &[blocks, channels, inputs, _] = sums.values.shape() else { return Ok(()) };
-        sums.count_into(flagged, &mut self.judged);
-        if let Some(file) = &mut self.kurtosis {
+    fn append(&mut self, verdict: &Verdict<'_>) -> Result<()> {
+        let [blocks, channels, inputs] = verdict.shape;
+        self.judged += verdict.numbers;
+        if let (Some(file), Some(sums)) = (&mut self.kurtosis, verdict.sums) {
             for value in sums.values.as_slice().unwrap_or_default().chunks(1 << 16) {
                 let bytes: Vec<u8> = value.iter().flat_map(|value| value.to_le_bytes()).collect();
                 file.append(&bytes)?;
@@ -240,8 +242,8 @@ impl Tables {
         }
         if let Some(file) = &mut self.flags {
             let mut flags = vec![0; blocks * channels * inputs];
-            for missing in flagged {
-                let block = missing.times.start / sums.block_times;
+            for missing in &verdict.flagged {
+                let block = missing.times.start / verdict.block_times;
                 for channel in missing.channels.clone() {
                     let row = (block * channels + channel) * inputs;
                     flags[row + missing.inputs.start..row + missing.inputs.end].fill(1);
