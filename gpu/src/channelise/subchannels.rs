@@ -26,7 +26,11 @@
 //!
 //! Kernels with sums in registers are bound by the issue of instructions. With `U = 16` and four taps a sample takes 8 FP32
 //! instructions of the filter and 11 of the transform (32 butterflies of six, of which the 8 of the first level are
-//! additions alone), 4 that make numbers of its nibbles and some 11 that make nibbles of a value.
+//! additions alone), 4 that make numbers of its nibbles and some 11 that make nibbles of a value and count the clipped. Each
+//! doubling of `U` adds 3; beyond 16 the exchange of points, the factors and the weights, which are no constants any more, add
+//! some 5.
+//!
+//! Tried and lost: all weights of a warp in registers, five instructions of 51 less: 4 to 5 % slower on an H200.
 //!
 //! Source: "CHORD GPU upchannelization" (kotekan, `julia/docs`), equations 83 to 92. kotekan's kernel
 //! (`julia/kernels/upchan.jl`) multiplies by the transform's matrices on tensor cores, in f16.
@@ -443,8 +447,7 @@ struct Blocks<'a, S, const R: usize, const LEVELS: usize, const WARPS: usize> {
     room: u32,
     room_out: u32,
     /// Of several warps: weights of the last two taps of the warp's residues. Those of the first two lie in shared memory,
-    /// `[residue][tap]`: registers for all are not there. One warp has its weights among the parameters, as constant
-    /// operands.
+    /// `[residue][tap]`. One warp has its weights among the parameters, as constant operands.
     weights: [[f32; 2]; R],
     room_weights: u32,
     /// Sums of the spectra that have begun, which lack three blocks, two, and one.
