@@ -3,17 +3,18 @@
 //! With samples `x`, of time and polarisation together `s`, the powers of [`grid`](super::grid) are
 //!
 //! ```text
-//! H[s][m][q] = sum over n of exp(2 pi j n q / 2N) W[m][n] x[s][m][n]
+//! V[m][n]    = exp(pi j (m / 2M + n / 2N)) W[m][n]
+//! H[s][m][q] = sum over n of exp(2 pi j n (q - 1/2) / 2N) V[m][n] x[s][m][n]
 //! R[q][d]    = sum over s and m of H[s][m][q] conj(H[s][m + d][q])
-//! I[q][p]    = g (R[q][0] + 2 sum over d > 0 of cos(2 pi d p / 2M) Re R[q][d] + sin(2 pi d p / 2M) Im R[q][d])
+//! I[q][p]    = g (R[q][0] + 2 sum over d > 0 of cos(2 pi d u / 2M) Re R[q][d] + sin(2 pi d u / 2M) Im R[q][d]), u = p - 1/2
 //! ```
 //!
-//! 1. *Weigh*: f16 `W x` of f16 weights, rounded to nearest at each product and sum.
-//! 2. *Rows*: real products of f16 cosines and sines of a pair `q`, `2N - q` ([`Group`]), whose sums are rounded to f16 after
-//!    16 places and after all; `H` of both by a sum and a difference, rounded to f16. Weights are at most 1, so that no
+//! 1. *Weigh*: f16 `V x` of f16 `V`, rounded to nearest at each product and sum.
+//! 2. *Rows*: real products of f16 cosines and sines of a pair `q = k + 1`, `q = -k` ([`Group`]), whose sums are rounded to f16 after
+//!    16 places and after all; `H` of both by a sum and a difference, rounded to f16. Parts of `V` are at most 1, so that no
 //!    value is beyond f16: those of `ci8` are below `32 * 2 * 128`; samples of `cf16` are multiplied by `2^-7`.
-//! 3. *Gram*: products of the `H` of a column, real parts and imaginary parts as rows of one matrix, summed over `s` in f32
-//!    by the tensor cores. Products of rows that are equally far apart have one sum: tiles of 8 x 8 of the same
+//! 3. *Gram*: products of the `H` of a column, of real parts first, then of imaginary parts, summed over `s` in f32 by the
+//!    tensor cores, which have sums of `H` and of `-j H` as rows of one matrix. Products of rows that are equally far apart have one sum: tiles of 8 x 8 of the same
 //!    distance are added into one.
 //! 4. *Lags and powers*, once for each block of times, in f32.
 //!
@@ -49,12 +50,18 @@ pub const fn eights(axis: Axis) -> u32 {
     if eights < 2 { 2 } else { eights }
 }
 
+/// Tiles of a block, of `all` tiles and at most so many in a block: as even as can be.
+pub const fn even_tiles(all: u32, most: u32) -> u32 {
+    all.div_ceil(all.div_ceil(most))
+}
+
 /// Most tiles of groups of a block whose kernel has `8 rows` rows: limited by the registers of its threads.
 pub const fn most_tiles(rows: u32) -> u32 {
     if rows > 3 { 2 } else { 3 }
 }
 
-/// A pair of columns `q` and `2N - q` of `H`; number 0 is of 0 and `N`.
+/// A pair of columns of `H`, `q = k + 1` and `q = -k` of group `k`: half a column and `k + 1/2` columns to both sides. The
+/// half is in the weights ([`half_turn`]), so that no group is unlike the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group(pub u32);
 
@@ -66,23 +73,27 @@ impl Group {
             return None;
         }
         Some(match (mirrored, self.0) {
-            (false, group) => group,
-            (true, 0) => axis.size,
+            (false, group) => group + 1,
+            (true, 0) => 0,
             (true, group) => 2 * axis.size - group,
         })
     }
 
-    /// `[cosine, sine]` at a place; of group 0 those of 0 and `N`, which both are cosines.
+    /// `[cosine, sine]` at a place.
     pub const fn factors(self, axis: Axis, place: u32) -> [f32; 2] {
         if self.0 >= axis.size || place >= axis.size {
             return [0.0; 2];
         }
-        if self.0 == 0 {
-            return [1.0, if place.is_multiple_of(2) { 1.0 } else { -1.0 }];
-        }
-        let [cosine, sine] = unit(self.0 * place % (2 * axis.size), 2 * axis.size);
+        let cycle = 4 * axis.size;
+        let [cosine, sine] = unit((2 * self.0 + 1) * place % cycle, cycle);
         [cosine, -sine]
     }
+}
+
+/// `[cosine, sine]` of the phase `pi (m / 2M + n / 2N)` of a place, which its weight is multiplied by.
+pub const fn half_turn([rows, columns]: [Axis; 2], [m, n]: [u32; 2]) -> [f32; 2] {
+    let [cosine, sine] = unit(m * columns.size + n * rows.size, 4 * rows.size * columns.size);
+    [cosine, -sine]
 }
 
 /// Place `n`, and whether it is a sine, of the half of a tile's fragments at `[step][lane][word][half]`, and its group in
@@ -93,11 +104,13 @@ pub const fn twiddle(index: u32) -> (u32, u32, bool) {
     (lane / 4, place, word % 2 == 1)
 }
 
-/// Cosine and sine that the sums of lag `d` have in lane `lane`'s two sums: of beams `p = lane` and `2M - p`, which are
-/// their sum and difference, and of `p = 0` and `M` in lane 0.
-pub const fn turn(axis: Axis, lag: u32, lane: u32) -> [f32; 2] {
+/// Groups of `p` that have [turns](turn): each group has another's but for signs.
+pub const TURNS: u32 = 16;
+
+/// Cosine and sine that the sums of lag `d` have in group `k` of `p`.
+pub const fn turn(axis: Axis, lag: u32, k: u32) -> [f32; 2] {
     let scale = if lag == 0 { 1.0 } else { 2.0 };
-    let [cosine, sine] = Group(lane).factors(axis, lag);
+    let [cosine, sine] = Group(k).factors(axis, lag);
     [scale * cosine, scale * sine]
 }
 
@@ -106,14 +119,12 @@ pub const fn turn(axis: Axis, lag: u32, lane: u32) -> [f32; 2] {
 #[derive(Clone, Copy, Debug, Default)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::Pod, bytemuck::Zeroable))]
 pub struct Pair {
-    /// Bytes from the first dish of a time and polarisation on: of the first place in the lower half.
-    pub offsets: u32,
+    /// Bytes in a stage from the first dish of a time and polarisation on ([`staged`]), of each place.
+    pub offsets: [u32; 2],
     /// Real parts of the weights, f16, of the first place in the lower half; zero where there is no dish.
     pub real: u32,
     /// Imaginary parts.
     pub imaginary: u32,
-    /// Zero.
-    pub reserved: u32,
 }
 
 parameters! {
@@ -128,7 +139,7 @@ parameters! {
         pub pairs: u64,
         /// Cosines and sines of all tiles, [`TWIDDLE_BYTES`] each, 16-byte aligned.
         pub twiddles: u64,
-        /// [Turns](turn), pairs of f32 `[d][32]`.
+        /// [Turns](turn), pairs of f32 `[d][TURNS]`, of whole eights of lags.
         pub turns: u64,
         /// Gains of a channel, f32.
         pub gains: u64,
@@ -185,14 +196,23 @@ parameters! {
     }
 }
 
-/// Bytes of the samples of a time and polarisation in shared memory: an odd number of 16, so that those of eight times
-/// begin in different banks.
+/// Bytes of samples that values of `s` of the two halves of a step take turns by in a stage.
+pub const HALF_BYTES: u32 = 16;
+
+/// Bytes of the samples of two values of `s`, `DEPTH / 2` apart, in a stage: an odd number of 16, so that those of eight
+/// times begin in different banks.
 #[inline(always)]
 pub const fn row_pitch(row_bytes: u32) -> u32 {
-    16 * (row_bytes.div_ceil(16) | 1)
+    HALF_BYTES * (2 * row_bytes.div_ceil(HALF_BYTES) + 1)
 }
 
-/// Bytes of a column of `H`: fragments of its eights of rows, and half a line more, so that columns next to each other
+/// Place in a stage of a byte of the samples of a value of `s`.
+#[inline(always)]
+pub const fn staged(byte: u32) -> u32 {
+    byte / HALF_BYTES * 2 * HALF_BYTES + byte % HALF_BYTES
+}
+
+/// Bytes of a column of `H`: fragments of its eights of rows, and half a line of zeros, so that columns next to each other
 /// begin in different banks.
 #[inline(always)]
 pub const fn slot_pitch(rows: u32) -> u32 {
@@ -211,8 +231,6 @@ pub const fn sample_bytes(encoding: u32) -> u32 {
 /// Shared memory of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Cosines and sines of each tile of all parts.
-    pub twiddles: Region,
     /// Stages of samples: rows of [`row_pitch`] bytes.
     pub samples: Region,
     /// Buffers of `H`: columns of [`slot_pitch`] bytes.
@@ -222,25 +240,19 @@ pub struct Room {
 }
 
 impl Room {
-    /// Plan of a block of a kernel of `8 rows` rows: `parts` of `tiles` tiles, `stages` of samples, `buffers` of `H`.
+    /// Plan of a block of a kernel of `8 rows` rows: `tiles`, `stages` of samples, `buffers` of `H`.
     #[inline(always)]
-    pub const fn new(
-        rows: u32,
-        [tiles, parts]: [u32; 2],
-        row_bytes: u32,
-        [stages, buffers]: [u32; 2],
-    ) -> Self {
+    pub const fn new(rows: u32, tiles: u32, row_bytes: u32, [stages, buffers]: [u32; 2]) -> Self {
         let mut plan = Plan::EMPTY;
-        let twiddles = plan.region(tiles * parts, TWIDDLE_BYTES);
-        let samples = plan.region(stages, DEPTH * row_pitch(row_bytes));
+        let samples = plan.region(stages, DEPTH / 2 * row_pitch(row_bytes));
         let half = plan.region(buffers, tiles * SLOTS * slot_pitch(rows));
-        Self { twiddles, samples, half, bytes: plan.bytes() }
+        Self { samples, half, bytes: plan.bytes() }
     }
 }
 
 /// Sums of a part of the columns.
 pub const fn sums(rows: u32, tiles: u32) -> u32 {
-    tiles * SLOTS * rows * 8 * 32
+    tiles * SLOTS * rows * 4 * 32
 }
 
 /// Declares the kernels, by the eights of rows and of columns.
@@ -303,7 +315,7 @@ mod tests {
     fn the_least_room_of_integers_fits_every_gpu_and_that_of_cf16_an_a100() {
         for rows in EIGHTS {
             for (bytes, most) in [(1, 99 << 10), (2, 99 << 10), (4, 163 << 10)] {
-                assert!(Room::new(rows, [1, 4], bytes * MOST * MOST, [1, 1]).bytes <= most);
+                assert!(Room::new(rows, 1, bytes * MOST * MOST, [1, 1]).bytes <= most);
             }
         }
     }

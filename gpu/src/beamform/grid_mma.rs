@@ -10,18 +10,25 @@
 //! reads two dishes of a value of `s` and has the fragments of real and imaginary parts at once. Then it takes four
 //! columns `q`, whose products of rows stay in its registers: squares and sums over time and polarisation are the
 //! tensor cores'. Products of rows `m` and `m + d` are wanted summed over `m` alone, so tiles of the same
-//! distance share accumulators: of 24 x 24 dishes 24 registers a column in place of 48.
+//! distance share accumulators; rows `H` and `-j H` of one matrix make both parts of a product in one: of 24 x 24
+//! dishes 12 registers a column. The pairs of a lane's dishes take others, read once a channel.
+//!
+//! Half a turn of both axes is in the weights: columns come in pairs without exception, and so do beams, whose cosines
+//! and sines are those of two more but for signs.
 //!
 //! Where shared memory has room for two stages of samples and two of `H`, one barrier a step is enough, and warps that make
 //! rows work beside warps that multiply.
 //!
-//! Of 24 x 24 dishes a time and polarisation takes 18 products of `m16n8k16` and 18 of `m16n8k8` for rows, and 36 of
-//! `m16n8k16` for sums: 63 of 2048 multiply-adds, where transforms to all beams by products of real matrices take 162.
-//! Measured on an H100 (docs/grid-beams.md): schedulers issue in 47 % of the cycles, tensor cores are busy in 25 %, shared
-//! memory in 62 %. Bound by latency: three warps of a scheduler wait for results of fixed latency and for shared memory.
+//! Of 24 x 24 dishes a time and polarisation takes 18 products of `m16n8k16` and 18 of `m16n8k8` for rows, and 72 of
+//! `m16n8k8` for sums: 63 of 2048 multiply-adds, where transforms to all beams by products of real matrices take 162.
+//! Measured on an H200 (docs/notebook/beamform.md): 587 instructions of a warp, issue in 49 % of the cycles, L1 and shared
+//! memory busy in 60 %. Bound by latency: three warps of a scheduler wait for tensor cores, which all use at the same time,
+//! for results of fixed latency and at the barrier.
 //!
 //! Tried and lost: f32 sums of rows, which take a conversion for each two values and eight registers more (1.88 ms in
-//! place of 1.73 ms); one row at a time (1.73 ms in place of 1.70 ms).
+//! place of 1.73 ms); one row at a time (1.73 ms in place of 1.70 ms); sums by `m16n8k16`, whose operands are copied (1.37 ms in
+//! place of 1.34 ms); pairs read at each step (1.52 ms); a loop in which one of three warps makes rows while the others
+//! multiply (1.43 ms, 17 % more instructions).
 //!
 //! Sources: "CHORD FRB beamformer" (kotekan, `julia/docs`) for the definition; powers as transforms of correlations are
 //! Wiener and Khinchin's theorem.
@@ -33,8 +40,8 @@ use crate::{
         channelise::raw,
         grid::Axis,
         grid_mma::{
-            DEPTH, GROUPS, GridMma, Group, Room, SLOTS, TWIDDLE_BYTES, WARP_SLOTS, row_pitch,
-            slot_pitch,
+            DEPTH, GROUPS, GridMma, Group, HALF_BYTES, Room, SLOTS, TURNS, TWIDDLE_BYTES,
+            WARP_SLOTS, even_tiles, most_tiles, row_pitch, slot_pitch, staged,
         },
     },
     isa::{
@@ -42,12 +49,12 @@ use crate::{
             add_halves, barrier, block, blocks, dynamic_shared, fma_f32, fma_halves, halves, lane,
             load_global, load_global_2, load_global_4, load_global_8, load_shared, load_shared_2,
             load_shared_4, load_shared_8, load_shared_16, lop3, mul_halves, neg_halves, opaque,
-            prmt, store_global, store_global_4, store_global_16, store_shared_4, store_shared_8,
-            thread, threads, warp_barrier,
+            prmt, rolled, store_global, store_global_4, store_global_16, store_shared_4,
+            store_shared_8, thread, threads, warp_barrier,
         },
         sm_80::{
-            cp_async_commit, cp_async_wait, cp_async_whole_16, mma_m16n8k8_halves,
-            mma_m16n8k16_f16, mma_m16n8k16_halves,
+            cp_async_commit, cp_async_wait, cp_async_whole_16, mma_m16n8k8_f16, mma_m16n8k8_halves,
+            mma_m16n8k16_halves,
         },
     },
     tile::divisor,
@@ -56,8 +63,11 @@ use crate::{
 /// Columns of a warp.
 const COLUMNS: usize = WARP_SLOTS as usize;
 
-/// Sums of products of a warp's columns: `[column][eights between the rows][real or imaginary parts of the second]`.
-type Sums<const ROWS: usize> = [[[[u32; 4]; 2]; ROWS]; COLUMNS];
+/// Sums of products of a warp's columns: `[column][eights between the rows]`: real parts, then imaginary parts.
+type Sums<const ROWS: usize> = [[[u32; 4]; ROWS]; COLUMNS];
+
+/// Words of a lane's [pairs](crate::abi::grid_mma::Pair) of two rows: `[row][eight of places]`.
+type Pairs<const EIGHTS: usize> = [[[u32; 4]; EIGHTS]; 2];
 
 /// Fragments of weighted samples: `[eight of places][half of a step][real, imaginary]`.
 type Fragments<const EIGHTS: usize> = [[[u32; 2]; 2]; EIGHTS];
@@ -86,8 +96,10 @@ stamp! {
     beamform_grid_mma_4x4: 4, 4;
 }
 
-/// A channel, a part of the columns and a block of times: an item.
+/// A channel, a part of the columns and a block of times.
+#[derive(Clone, Copy)]
 struct Item {
+    index: u32,
     channel: u32,
     part: u32,
     /// Number of the block of times.
@@ -98,41 +110,59 @@ impl Item {
     #[inline(always)]
     fn new(p: &GridMma, index: u32) -> Self {
         let (rest, number) = (index / divisor(p.blocks), index % divisor(p.blocks));
-        Self { channel: rest / divisor(p.parts), part: rest % divisor(p.parts), number }
+        let (channel, part) = (rest / divisor(p.parts), rest % divisor(p.parts));
+        Self { index, channel, part, number }
+    }
+
+    /// The item behind this one, without a division.
+    #[inline(always)]
+    fn next(mut self, p: &GridMma) -> Self {
+        self.index += 1;
+        self.number += 1;
+        if self.number == p.blocks {
+            self.number = 0;
+            self.part += 1;
+            if self.part == p.parts {
+                self.part = 0;
+                self.channel += 1;
+            }
+        }
+        self
     }
 }
 
 /// A step of an item.
 #[derive(Clone, Copy)]
 struct Step {
-    item: u32,
-    channel: u32,
-    part: u32,
+    item: Item,
     /// First time, and group of polarisations.
     time: u32,
     group: u32,
     /// End of the times of the item that are summed.
     stop: u32,
+    /// Bytes from the first time that was carried to the step's, of the channel and the group.
+    byte: u64,
 }
 
 impl Step {
     /// First step of an item; one that has none stops where it begins.
     #[inline(always)]
-    fn first(p: &GridMma, item: u32) -> Self {
-        let Item { channel, part, number } = Item::new(p, item);
-        let full = p.first_times + number * p.block_times;
-        let time = if number == 0 { 0 } else { full - p.block_times };
+    fn first(p: &GridMma, item: Item) -> Self {
+        let full = p.first_times + item.number * p.block_times;
+        let time = if item.number == 0 { 0 } else { full - p.block_times };
         let end = if full < p.times { full } else { p.times };
         let whole = time + ((end - time) & !(step_times(p) - 1));
-        let stop = if number < p.complete || p.flush != 0 { end } else { whole };
-        Self { item, channel, part, time, group: 0, stop }
+        let stop = if item.number < p.complete || p.flush != 0 { end } else { whole };
+        let stream = item.channel * p.groups * p.together;
+        let byte = time as u64 * time_bytes(p) + stream as u64 * p.row_bytes as u64;
+        Self { item, time, group: 0, stop, byte }
     }
 
     /// This step, or the first of the next item below `last` that has one.
     #[inline(always)]
     fn seek(mut self, p: &GridMma, last: u32) -> Self {
-        while self.item < last && self.time >= self.stop {
-            self = Self::first(p, self.item + 1);
+        while self.item.index < last && self.time >= self.stop {
+            self = Self::first(p, self.item.next(p));
         }
         self
     }
@@ -141,18 +171,34 @@ impl Step {
     #[inline(always)]
     fn next(mut self, p: &GridMma, last: u32) -> Self {
         self.group += 1;
+        self.byte += (p.together * p.row_bytes) as u64;
         if self.group == p.groups {
             self.group = 0;
             self.time += step_times(p);
+            // Behind the groups of a channel.
+            self.byte += step_times(p) as u64 * time_bytes(p);
+            self.byte -= (p.groups * p.together) as u64 * p.row_bytes as u64;
         }
         self.seek(p, last)
     }
+}
+
+/// Bytes that a lane copies at once.
+#[inline(always)]
+fn copied(p: &GridMma) -> u32 {
+    if p.aligned != 0 { HALF_BYTES } else { 1 }
 }
 
 /// Times of a step.
 #[inline(always)]
 fn step_times(p: &GridMma) -> u32 {
     DEPTH >> (p.together - 1)
+}
+
+/// Bytes of a time of all channels.
+#[inline(always)]
+fn time_bytes(p: &GridMma) -> u64 {
+    (p.channels * p.groups * p.together) as u64 * p.row_bytes as u64
 }
 
 /// A warp's part of a block.
@@ -165,6 +211,10 @@ struct Worker<const ROWS: usize, const EIGHTS: usize> {
     quarter: u32,
     room: Room,
     base: u32,
+    /// Address of the samples, if they began at the first time that was carried.
+    samples: u64,
+    /// Bytes from a step's first sample to the lane's first of the value of `s` that is its warp's number.
+    byte: u64,
 }
 
 /// See the module.
@@ -179,30 +229,42 @@ unsafe fn beams<const ROWS: usize, const EIGHTS: usize>(p: &GridMma) {
     unsafe {
         let of = Worker::<ROWS, EIGHTS>::new(p);
         let share = |block: u32| (block as u64 * p.items as u64 / long(blocks())) as u32;
-        let (mut item, last) = (share(block()), share(block() + 1));
+        let (first, last) = (share(block()), share(block() + 1));
+        let mut item = Item::new(p, first);
         let mut next = Step::first(p, item).seek(p, last);
-        if next.item < last {
+        if next.item.index < last {
             of.copy(p, &next, 0);
         }
-        of.prepare(p);
+        of.clear(p);
         cp_async_wait::<0>();
         barrier();
         // With two of both, no warp writes a stage or buffer that another still reads.
         let alone = p.stages != 2 || p.buffers != 2;
         let mut turn = 0;
-        while item < last {
-            let mut sums = of.begin(p, &Item::new(p, item));
-            while next.item == item {
+        // Pairs of the warp's first rows, and the channel and group of polarisations that they are of.
+        let (mut pairs, mut held) = ([[[0; 4]; EIGHTS]; 2], (u32::MAX, 0));
+        while item.index < last {
+            let mut sums = of.begin(p, &item);
+            while next.item.index == item.index {
                 let step = next;
                 next = step.next(p, last);
                 let (stage, buffer) = of.places(p, turn);
-                if p.stages == 2 && next.item < last {
+                if p.stages == 2 && next.item.index < last {
                     of.copy(p, &next, stage ^ 1);
                 }
-                of.rows(p, &step, stage, buffer);
+                if p.rows > 2 * of.warps || held != (step.item.channel, step.group) {
+                    held = (step.item.channel, step.group);
+                    pairs = of.pairs(p, &step, of.warp);
+                }
+                let places = [stage, buffer];
+                match p.encoding {
+                    raw::I8 => of.rows::<{ raw::I8 }>(p, &mut pairs, &step, places),
+                    raw::F16 => of.rows::<{ raw::F16 }>(p, &mut pairs, &step, places),
+                    _ => of.rows::<{ raw::NIBBLES }>(p, &mut pairs, &step, places),
+                }
                 cp_async_wait::<0>();
                 barrier();
-                if p.stages != 2 && next.item < last {
+                if p.stages != 2 && next.item.index < last {
                     of.copy(p, &next, 0);
                 }
                 of.gram(&mut sums, buffer);
@@ -213,27 +275,33 @@ unsafe fn beams<const ROWS: usize, const EIGHTS: usize>(p: &GridMma) {
                 turn ^= 1;
             }
             let (_, buffer) = of.places(p, turn ^ 1);
-            // Computed anew: kept, it would take the registers of sums.
-            of.finish(p, &Item::new(p, opaque(item)), &sums, buffer);
+            of.finish(p, &item, &sums, buffer);
             if alone {
                 barrier();
             }
-            item += 1;
+            item = item.next(p);
         }
     }
 }
 
 impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
+    /// Tiles of a block that has as many as the kernel allows.
+    const TILES: u32 = even_tiles(EIGHTS as u32, most_tiles(ROWS as u32));
+
     #[inline(always)]
     fn new(p: &GridMma) -> Self {
+        let (warp, shift) = (thread() / 32, p.together - 1);
+        let polarisation = (warp & shift) * p.row_bytes + copied(p) * lane();
         Self {
-            warp: thread() / 32,
+            warp,
             warps: threads() / 32,
             lane: lane(),
             eighth: lane() / 4,
             quarter: lane() % 4,
-            room: Room::new(ROWS as u32, [p.tiles, p.parts], p.row_bytes, [p.stages, p.buffers]),
+            room: Room::new(ROWS as u32, p.tiles, p.row_bytes, [p.stages, p.buffers]),
             base: dynamic_shared(),
+            samples: p.samples.wrapping_sub(p.carried_times as u64 * time_bytes(p)),
+            byte: (warp >> shift) as u64 * time_bytes(p) + polarisation as u64,
         }
     }
 
@@ -244,20 +312,13 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
         (stage, self.room.half.at(self.base, if p.buffers == 2 { turn } else { 0 }))
     }
 
-    /// Copies cosines and sines to shared memory, and clears the buffers of `H`, whose padding rows stay zero.
+    /// Clears the buffers of `H`, whose padding rows and ends of columns stay zero.
     ///
     /// # Safety
     /// - All threads of the block call it together, in a launch that keeps the conditions of [`GridMma`].
     /// - Nobody else uses these parts of the room before the next barrier.
     #[inline(always)]
-    unsafe fn prepare(&self, p: &GridMma) {
-        let first = self.room.twiddles.at(self.base, 0);
-        let mut byte = 16 * thread();
-        while byte < p.parts * p.tiles * TWIDDLE_BYTES {
-            // SAFETY: within the tables here and there.
-            unsafe { store_shared_4(first + byte, load_global_4(p.twiddles + byte as u64)) };
-            byte += 16 * threads();
-        }
+    unsafe fn clear(&self, p: &GridMma) {
         let first = self.room.half.at(self.base, 0);
         let bytes = p.buffers * p.tiles * SLOTS * slot_pitch(ROWS as u32);
         let mut byte = 16 * thread();
@@ -277,130 +338,170 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     #[inline(always)]
     unsafe fn copy(&self, p: &GridMma, step: &Step, stage: u32) {
         let zero = if p.encoding == raw::NIBBLES_OFFSET { 0x8888_8888 } else { 0 };
-        let pitch = row_pitch(p.row_bytes);
-        let mut s = self.warp;
+        let (stage, pitch) = (self.room.samples.at(self.base, stage), row_pitch(p.row_bytes));
+        let shift = p.together - 1;
+        let (mut s, mut time) = (self.warp, step.time + (self.warp >> shift));
+        let mut from = step.byte + self.byte;
         while s < DEPTH {
-            let time = step.time + (s >> (p.together - 1));
-            let polarisation = step.group * p.together + (s & (p.together - 1));
-            let (from, time_there) = if time < p.carried_times {
-                (p.carried, time)
-            } else {
-                (p.samples, time - p.carried_times)
-            };
-            let row = (time_there as u64 * p.channels as u64 + step.channel as u64)
-                * (p.groups * p.together) as u64
-                + polarisation as u64;
-            let from = from + row * p.row_bytes as u64;
-            let to = self.room.samples.at(self.base, stage) + s * pitch;
-            let (there, wide) = (time < step.stop, p.aligned != 0);
-            let each = if wide { 16 } else { 1 };
-            let mut byte = each * self.lane;
+            let of = from + if time < p.carried_times { p.carried } else { self.samples };
+            let to = stage + s % 8 * pitch + s / 8 * HALF_BYTES;
+            let there = time < step.stop;
+            let mut byte = copied(p) * self.lane;
+            let mut of = of;
             while byte < p.row_bytes {
+                rolled();
+                let to = to + staged(byte);
                 // SAFETY: within the row here and there; whole 16 bytes where they are aligned.
                 unsafe {
-                    match (wide, there) {
-                        (true, true) => cp_async_whole_16(to + byte, from + byte as u64),
-                        (true, false) => store_shared_4(to + byte, [zero; 4]),
-                        (false, true) => {
-                            store_shared_8(to + byte, load_global_8(from + byte as u64));
-                        }
-                        (false, false) => store_shared_8(to + byte, zero),
+                    match (p.aligned != 0, there) {
+                        (true, true) => cp_async_whole_16(to, of),
+                        (true, false) => store_shared_4(to, [zero; 4]),
+                        (false, true) => store_shared_8(to, load_global_8(of)),
+                        (false, false) => store_shared_8(to, zero),
                     }
                 }
-                byte += 32 * each;
+                byte += 32 * copied(p);
+                of += 32 * copied(p) as u64;
             }
+            // Warps are whole fours: the polarisation stays.
             s += self.warps;
+            time += self.warps >> shift;
+            from += (self.warps >> shift) as u64 * time_bytes(p);
         }
         cp_async_commit();
+    }
+
+    /// The lane's pairs of row `m` and of the warp's [next one](Self::row); of the last row for a warp that has none.
+    ///
+    /// # Safety
+    /// - The launch keeps the conditions of [`GridMma`]; `step` is one of an item.
+    #[inline(always)]
+    unsafe fn pairs(&self, p: &GridMma, step: &Step, m: u32) -> Pairs<EIGHTS> {
+        let mut pairs = [[[0; 4]; EIGHTS]; 2];
+        let polarisation = step.group * p.together + (self.eighth & (p.together - 1));
+        let stream = step.item.channel * p.groups * p.together + polarisation;
+        let m = if m < p.rows { m } else { p.rows - 1 };
+        each!(index < 2, of 2 {
+            let row = stream as u64 * p.rows as u64 + self.row(p, m, index as u32) as u64;
+            let first = p.pairs + 16 * (row * 4 * EIGHTS as u64 + self.quarter as u64);
+            each!(eight < EIGHTS, of 4 {
+                // SAFETY: pairs of the row.
+                pairs[index][eight] = unsafe { load_global_4(first + 64 * eight as u64) };
+            });
+        });
+        pairs
+    }
+
+    /// Row `m` of the warp, or its next one; `m` once more where that is not there.
+    #[inline(always)]
+    fn row(&self, p: &GridMma, m: u32, row: u32) -> u32 {
+        let next = m + row * self.warps;
+        if next < p.rows { next } else { m }
     }
 
     /// `H` of the warp's rows, of all columns of the block.
     ///
     /// # Safety
     /// - All 32 lanes of the warp call it together, in a launch that keeps the conditions of [`GridMma`].
-    /// - The stage's samples and the twiddles are complete, and visible to the warp.
+    /// - The stage's samples are complete, and visible to the warp; `pairs` are [those](Self::pairs) of the step and
+    ///   the warp's first rows, and are those of its last ones behind.
     /// - `buffer` is the address of a buffer of `H`, of which no other warp uses these rows before the next barrier.
     #[inline(always)]
-    unsafe fn rows(&self, p: &GridMma, step: &Step, stage: u32, buffer: u32) {
+    unsafe fn rows<const ENCODING: u32>(
+        &self,
+        p: &GridMma,
+        pairs: &mut Pairs<EIGHTS>,
+        step: &Step,
+        [stage, buffer]: [u32; 2],
+    ) {
         let samples = self.room.samples.at(self.base, stage) + self.eighth * row_pitch(p.row_bytes);
-        let polarisation = step.group * p.together + (self.eighth & (p.together - 1));
-        let stream = step.channel * p.groups * p.together + polarisation;
+        let pitch = slot_pitch(ROWS as u32);
+        let buffer = buffer + self.quarter * 16 + self.eighth * pitch;
         let mut m = self.warp;
         while m < p.rows {
-            // Two rows together read a tile's fragments once; the second may be none.
-            let other = m + self.warps;
-            let rows = [m, if other < p.rows { other } else { m }];
-            let pairs = map!(rows, of 2 to 0_u64, |m| {
-                let row = stream as u64 * p.rows as u64 + m as u64;
-                p.pairs + 16 * (row * 4 * EIGHTS as u64 + self.quarter as u64)
+            let mut to = [0; 2];
+            each!(row < 2, of 2 {
+                let m = self.row(p, m, row as u32);
+                to[row] = buffer + m / 8 * 512 + m % 8 * 64;
             });
-            // SAFETY: the rows' pairs, and samples of the stage.
-            let fragments = unsafe {
-                match p.encoding {
-                    raw::I8 => self.weigh::<{ raw::I8 }>(p, pairs, samples),
-                    raw::F16 => self.weigh::<{ raw::F16 }>(p, pairs, samples),
-                    raw::NIBBLES => self.weigh::<{ raw::NIBBLES }>(p, pairs, samples),
-                    _ => self.weigh::<{ raw::NIBBLES_OFFSET }>(p, pairs, samples),
-                }
-            };
-            let to = map!(rows, of 2, |m| buffer + m / 8 * 512 + m % 8 * 64 + self.quarter * 16);
-            let mut tile = 0;
-            while tile < p.tiles {
-                let of = step.part * p.tiles + tile;
-                let twiddles = self.room.twiddles.at(self.base, of) + 16 * self.lane;
-                let slot = slot_pitch(ROWS as u32) * (tile * SLOTS + self.eighth);
-                // SAFETY: a tile's fragments.
-                let twiddles = unsafe {
-                    let rest = if EIGHTS > 2 { load_shared_4(twiddles + 512) } else { [0; 4] };
-                    [load_shared_4(twiddles), rest]
-                };
-                let alone = of == 0 && self.eighth == 0;
-                each!(row < 2, of 2 {
-                    if row == 0 || other < p.rows {
-                        let products = multiply(twiddles, &fragments[row]);
-                        let [plus, minus] = if of == 0 {
-                            each_alone(&products, alone)
-                        } else {
-                            mirrored(&products)
-                        };
-                        let slot = to[row] + slot;
-                        // SAFETY: the room of the tile's columns.
-                        unsafe {
-                            store_shared_4(slot, plus);
-                            store_shared_4(slot + GROUPS * slot_pitch(ROWS as u32), minus);
-                        }
+            // SAFETY: the rows' pairs and samples of the stage; a tile's fragments, and the room of its columns.
+            unsafe {
+                let fragments = self.weigh::<ENCODING>(p, pairs, samples);
+                let first = step.item.part * p.tiles;
+                if p.tiles == Self::TILES {
+                    each!(tile < Self::TILES as usize, of 4 {
+                        self.tile(p, [first, tile as u32], &fragments, to);
+                    });
+                } else {
+                    let mut tile = 0;
+                    while tile < p.tiles {
+                        self.tile(p, [first, tile], &fragments, to);
+                        tile += 1;
                     }
-                });
-                tile += 1;
+                }
+                m += 2 * self.warps;
+                if m < p.rows {
+                    *pairs = self.pairs(p, step, m);
+                }
             }
-            m += 2 * self.warps;
         }
+    }
+
+    /// `H` of the columns of a tile of the part that begins with tile `first`, of two rows, to where the lane's parts of the
+    /// part's first tile are.
+    ///
+    /// # Safety
+    /// - All 32 lanes of the warp call it together.
+    /// - `to` and what lies [`GROUPS`] columns behind are the lane's, and nobody else uses them before the next barrier.
+    #[inline(always)]
+    unsafe fn tile(
+        &self,
+        p: &GridMma,
+        [first, tile]: [u32; 2],
+        fragments: &[Fragments<EIGHTS>; 2],
+        to: [u32; 2],
+    ) {
+        let address = p.twiddles + ((first + tile) * TWIDDLE_BYTES + 16 * self.lane) as u64;
+        // SAFETY: the lane's cosines and sines of the tile.
+        let twiddles = unsafe {
+            let rest = if EIGHTS > 2 { load_global_4(address + 512) } else { [0; 4] };
+            [load_global_4(address), rest]
+        };
+        let pitch = slot_pitch(ROWS as u32);
+        each!(row < 2, of 2 {
+            let [plus, minus] = mirrored(&multiply(twiddles, &fragments[row]));
+            let to = to[row] + tile * SLOTS * pitch;
+            // SAFETY: the lane's.
+            unsafe {
+                store_shared_4(to, plus);
+                store_shared_4(to + GROUPS * pitch, minus);
+            }
+        });
     }
 
     /// Fragments of weighted samples of the dishes of two rows.
     ///
     /// # Safety
-    /// - `pairs` are addresses of the lane's pairs of two rows of `p.pairs`: of dishes in a row of samples of `ENCODING`.
+    /// - `pairs` are the lane's of two rows: of dishes in a row of samples of `ENCODING`.
     /// - `samples` is the lane's row of a stage that is complete, and visible to the thread.
     #[inline(always)]
     unsafe fn weigh<const ENCODING: u32>(
         &self,
         p: &GridMma,
-        pairs: [u64; 2],
+        pairs: &Pairs<EIGHTS>,
         samples: u32,
     ) -> [Fragments<EIGHTS>; 2] {
         let mut fragments = [[[[0; 2]; 2]; EIGHTS]; 2];
+        let flip = if p.encoding == raw::NIBBLES { 0x0088_0088 } else { 0 };
         each!(row < 2, of 2 {
             each!(eight < EIGHTS, of 4 {
-                // SAFETY: pairs of the row, and two dishes of a value of s.
-                let [offsets, re, im, _] =
-                    unsafe { load_global_4(pairs[row] + 64 * eight as u64) };
+                let [first, second, re, im] = pairs[row][eight];
+                let (first, second) = (samples + first, samples + second);
                 each!(half < 2, of 2 {
-                    let of = samples + half as u32 * 8 * row_pitch(p.row_bytes);
+                    let apart = half as u32 * HALF_BYTES;
                     // SAFETY: the pairs name dishes of the samples.
-                    let [x, y] = unsafe {
-                        dishes::<ENCODING>(of + (offsets & 0xffff), of + (offsets >> 16))
-                    };
+                    let [x, y] =
+                        unsafe { dishes::<ENCODING>(first + apart, second + apart, flip) };
                     fragments[row][eight][half] = [
                         fma_halves(neg_halves(im), y, mul_halves(re, x)),
                         fma_halves(re, y, mul_halves(im, x)),
@@ -429,17 +530,21 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
             let mut h = [[0; 4]; ROWS];
             let address = first + column as u32 * slot_pitch(ROWS as u32);
             each!(eight < ROWS, of 4 {
-                // SAFETY: fragments of the column.
+                // SAFETY: real and imaginary parts of the column, of both halves of the step.
                 h[eight] = unsafe { load_shared_4(address + 512 * eight as u32) };
             });
-            each!(eight < ROWS, of 4 {
-                each!(apart < ROWS, of 4 {
-                    if eight + apart < ROWS {
-                        let [re, im, re_high, im_high] = h[eight + apart];
-                        let [of_real, of_imaginary] = &mut sums[column][apart];
-                        mma_m16n8k16_f16(of_real, h[eight], [re, re_high]);
-                        mma_m16n8k16_f16(of_imaginary, h[eight], [im, im_high]);
-                    }
+            each!(half < 2, of 2 {
+                each!(eight < ROWS, of 4 {
+                    // `H`, then `-j H`, over real and imaginary parts: products have both parts of `H[m] conj(H[m'])`.
+                    let [re, im] = [h[eight][2 * half], h[eight][2 * half + 1]];
+                    let (rows, other) = ([re, im], [im, neg_halves(re)]);
+                    each!(apart < ROWS, of 4 {
+                        if eight + apart < ROWS {
+                            let of = &h[eight + apart];
+                            mma_m16n8k8_f16(&mut sums[column][apart], rows, of[2 * half]);
+                            mma_m16n8k8_f16(&mut sums[column][apart], other, of[2 * half + 1]);
+                        }
+                    });
                 });
             });
         });
@@ -449,8 +554,7 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     #[inline(always)]
     fn kept(&self, p: &GridMma, item: &Item, sums: u64) -> u64 {
         let warp = (item.channel * p.parts + item.part) * self.warps + self.warp;
-        let of_warp = (COLUMNS * ROWS * 2) as u64;
-        sums + 16 * (warp as u64 * of_warp * 32 + self.lane as u64)
+        sums + 16 * (warp as u64 * (COLUMNS * ROWS) as u64 * 32 + self.lane as u64)
     }
 
     /// Sums that an item begins with.
@@ -459,17 +563,14 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     /// - The launch keeps the conditions of [`GridMma`]; if `p.continues`, `p.before` has the sums of every lane.
     #[inline(always)]
     unsafe fn begin(&self, p: &GridMma, item: &Item) -> Sums<ROWS> {
-        let mut sums = [[[[0; 4]; 2]; ROWS]; COLUMNS];
+        let mut sums = [[[0; 4]; ROWS]; COLUMNS];
         if item.number == 0 && p.continues != 0 {
             let kept = self.kept(p, item, p.before);
             each!(column < COLUMNS, of 4 {
                 each!(apart < ROWS, of 4 {
-                    each!(part < 2, of 2 {
-                        let index = (column * ROWS + apart) * 2 + part;
-                        // SAFETY: sums of the lane.
-                        sums[column][apart][part] =
-                            unsafe { load_global_4(kept + 512 * index as u64) };
-                    });
+                    let index = column * ROWS + apart;
+                    // SAFETY: sums of the lane.
+                    sums[column][apart] = unsafe { load_global_4(kept + 512 * index as u64) };
                 });
             });
         }
@@ -488,13 +589,9 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
             let kept = self.kept(p, item, p.after);
             each!(column < COLUMNS, of 4 {
                 each!(apart < ROWS, of 4 {
-                    each!(part < 2, of 2 {
-                        let index = (column * ROWS + apart) * 2 + part;
-                        // SAFETY: sums of the lane.
-                        unsafe {
-                            store_global_4(kept + 512 * index as u64, sums[column][apart][part]);
-                        }
-                    });
+                    let index = column * ROWS + apart;
+                    // SAFETY: sums of the lane.
+                    unsafe { store_global_4(kept + 512 * index as u64, sums[column][apart]) };
                 });
             });
             return;
@@ -507,9 +604,12 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
             warp_barrier();
             let lags = self.lags(first);
             warp_barrier();
-            self.share(p, &lags, first);
+            self.share(&lags, first);
             warp_barrier();
             self.powers(p, item, first);
+            if p.rows == 8 * ROWS as u32 {
+                return;
+            }
             warp_barrier();
             // Padding rows are zero again.
             let mut byte = 16 * self.lane;
@@ -520,25 +620,22 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
         }
     }
 
-    /// Products `H[m] conj(H[m'])` of the warp's columns to shared memory: `[eights apart][m][m']`.
+    /// Products `H[m] conj(H[m'])` of the warp's columns to shared memory: `[m][m']`, rows `m` of the first eight, `m'` of
+    /// all.
     ///
     /// # Safety
     /// - `first` is the address of the warp's [columns](Self::columns) of a buffer, which no other lane uses before the next
     ///   barrier of the warp.
     #[inline(always)]
     unsafe fn spread(&self, sums: &Sums<ROWS>, first: u32) {
+        let first = first + self.eighth * 64 * ROWS as u32 + 16 * self.quarter;
         each!(column < COLUMNS, of 4 {
-            let address = first + column as u32 * slot_pitch(ROWS as u32) + 16 * self.lane;
+            let address = first + column as u32 * slot_pitch(ROWS as u32);
             each!(apart < ROWS, of 4 {
-                let [re, im] = &sums[column][apart];
-                let number = |bits: u32| f32::from_bits(bits);
-                let product = |n: usize| [
-                    (number(re[n]) + number(im[2 + n])).to_bits(),
-                    (number(re[2 + n]) - number(im[n])).to_bits(),
-                ];
-                let ([a, b], [c, d]) = (product(0), product(1));
+                let [re, other_re, im, other_im] = sums[column][apart];
+                let products = [re, im, other_re, other_im];
                 // SAFETY: the lane's part of the column's room.
-                unsafe { store_shared_4(address + 512 * apart as u32, [a, b, c, d]) };
+                unsafe { store_shared_4(address + 64 * apart as u32, products) };
             });
         });
     }
@@ -551,49 +648,43 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     #[inline(always)]
     unsafe fn lags(&self, first: u32) -> [[f32; 2]; COLUMNS] {
         let mut lags = [[0.0; 2]; COLUMNS];
-        let (eights, rest) = (self.lane / 8, self.lane % 8);
-        each!(column < COLUMNS, of 4 {
-            let address = first + column as u32 * slot_pitch(ROWS as u32);
-            let mut m = 0;
-            while m < 8 {
-                let to = m + rest;
-                let apart = eights + to / 8;
-                if apart < ROWS as u32 {
-                    // SAFETY: a product of the column's.
-                    let [re, im] = unsafe {
-                        load_shared_2(address + 512 * apart + 64 * m + 8 * (to % 8))
-                    };
-                    lags[column][0] += f32::from_bits(re);
-                    lags[column][1] += f32::from_bits(im);
-                }
-                m += 1;
-            }
+        each!(m < 8, of 8 {
+            let (m, rows) = (m as u32, 8 * ROWS as u32);
+            // Beyond the last row, zeros: the ends of columns.
+            let there = self.lane + m < rows;
+            let of = if there { m * 8 * (rows + 1) + 8 * self.lane } else { 64 * rows };
+            each!(column < COLUMNS, of 4 {
+                let address = first + of + column as u32 * slot_pitch(ROWS as u32);
+                // SAFETY: a product of the column's.
+                let [re, im] = unsafe { load_shared_2(address) };
+                lags[column][0] += f32::from_bits(re);
+                lags[column][1] += f32::from_bits(im);
+            });
         });
         lags
     }
 
-    /// Lags of the columns side by side, `[lag][column]`; behind them once more, imaginary parts replaced by real ones.
+    /// Lags of the columns side by side, `[lag][column]`.
     ///
     /// # Safety
     /// - `first` is the address of the warp's [columns](Self::columns) of a buffer, which no lane reads before the next barrier
     ///   of the warp.
     #[inline(always)]
-    unsafe fn share(&self, p: &GridMma, lags: &[[f32; 2]; COLUMNS], first: u32) {
-        if self.lane >= p.rows {
+    unsafe fn share(&self, lags: &[[f32; 2]; COLUMNS], first: u32) {
+        if self.lane >= 8 * ROWS as u32 {
             return;
         }
         let bits = |column: usize, part: usize| lags[column][part].to_bits();
-        let (address, alone) = (first + 32 * self.lane, first + 32 * (p.rows + self.lane));
+        let address = first + 32 * self.lane;
         // SAFETY: within the first of the warp's columns.
         unsafe {
             store_shared_4(address, [bits(0, 0), bits(0, 1), bits(1, 0), bits(1, 1)]);
             store_shared_4(address + 16, [bits(2, 0), bits(2, 1), bits(3, 0), bits(3, 1)]);
-            store_shared_4(alone, [bits(0, 0), bits(0, 0), bits(1, 0), bits(1, 0)]);
-            store_shared_4(alone + 16, [bits(2, 0), bits(2, 0), bits(3, 0), bits(3, 0)]);
         }
     }
 
-    /// Powers of the columns: a lane has `p` and `2M - p`, the first 0 and `M`.
+    /// Powers of two columns of each half of a warp: a lane has those of [`Group`] `k` of `p` and of group `M - 1 - k`, whose
+    /// cosines and sines are the same but for signs that alternate with the lag.
     ///
     /// # Safety
     /// - The launch keeps the conditions of [`GridMma`]; `item` is complete.
@@ -604,49 +695,59 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     unsafe fn powers(&self, p: &GridMma, item: &Item, first: u32) {
         // Unknown to be the lane of before: lanes that have none stay at the same barriers.
         let lane = opaque(self.lane);
-        if lane >= p.rows {
+        let (k, half) = (lane % TURNS, lane / TURNS);
+        if k >= p.rows.div_ceil(2) {
             return;
         }
-        let lags = if lane == 0 { first + 32 * p.rows } else { first };
-        let (mut even, mut odd) = ([0.0_f32; COLUMNS], [0.0_f32; COLUMNS]);
-        let mut lag = 0;
-        while lag < p.rows {
-            // SAFETY: turns of a lag, and its sums.
-            let ([cosine, sine], a, b) = unsafe {
-                let turn = load_global_2(p.turns + 8 * (32 * lag + lane) as u64);
-                let address = lags + 32 * lag;
-                (turn.map(f32::from_bits), load_shared_4(address), load_shared_4(address + 16))
-            };
-            let of = [[a[0], a[1]], [a[2], a[3]], [b[0], b[1]], [b[2], b[3]]];
-            each!(column < COLUMNS, of 4 {
-                let [re, im] = of[column].map(f32::from_bits);
-                even[column] = fma_f32(cosine, re, even[column]);
-                odd[column] = fma_f32(sine, im, odd[column]);
+        let mirror = p.rows - 1 - k;
+        // Sums of even and of odd lags, of a column.
+        let (mut cosines, mut sines) = ([[0.0_f32; 2]; 2], [[0.0_f32; 2]; 2]);
+        let (turns, lags) = (p.turns + 8 * k as u64, first + 16 * half);
+        // Unrolled as a whole, it would take more registers than there are.
+        let mut first_lag = 0;
+        while first_lag < opaque(8 * ROWS as u32) {
+            rolled();
+            each!(lag < 8, of 8 {
+                let number = first_lag + lag as u32;
+                // SAFETY: turns of a lag, and its sums.
+                let ([cosine, sine], of) = unsafe {
+                    let turn = load_global_2(turns + (8 * TURNS * number) as u64);
+                    (turn.map(f32::from_bits), load_shared_4(lags + 32 * number))
+                };
+                each!(column < 2, of 2 {
+                    let [re, im] = [of[2 * column], of[2 * column + 1]].map(f32::from_bits);
+                    let (even, odd) = (&mut cosines[lag % 2][column], &mut sines[lag % 2][column]);
+                    *even = fma_f32(cosine, re, *even);
+                    *odd = fma_f32(sine, im, *odd);
+                });
             });
-            lag += 1;
+            first_lag += 8;
         }
         // SAFETY: a channel's gain.
         let gain = f32::from_bits(unsafe { load_global(p.gains + 4 * item.channel as u64) });
-        let axis = Axis { size: p.columns };
-        let slot = WARP_SLOTS * self.warp;
+        let (rows, columns) = (Axis { size: p.rows }, Axis { size: p.columns });
+        let slot = WARP_SLOTS * self.warp + 2 * half;
         let group = (item.part * p.tiles + slot / SLOTS) * GROUPS + slot % GROUPS;
         let block = item.channel as u64 * p.complete as u64 + item.number as u64;
-        let beams = block * (4 * p.rows * p.columns) as u64;
-        each!(column < COLUMNS, of 4 {
-            let of = Group(group + column as u32).column(axis, slot % SLOTS >= GROUPS);
+        let bytes = if p.half != 0 { 2 } else { 4 };
+        let beams = p.beams + block * (4 * p.rows * p.columns * bytes) as u64;
+        each!(column < 2, of 2 {
+            let of = Group(group + column as u32).column(columns, slot % SLOTS >= GROUPS);
             if let Some(q) = of {
-                let (a, b) = (even[column], odd[column]);
-                let (powers, other) = if lane == 0 {
-                    ([a, b], p.rows)
-                } else {
-                    ([a + b, a - b], 2 * p.rows - lane)
+                let [cosines, sines] =
+                    [[cosines[0][column], cosines[1][column]], [sines[0][column], sines[1][column]]];
+                let (even, odd) = (cosines[0] + cosines[1], sines[0] + sines[1]);
+                let (mirror_even, mirror_odd) = (cosines[0] - cosines[1], sines[1] - sines[0]);
+                let row = 2 * p.rows * q;
+                let mut store = |group: u32, mirrored: bool, power: f32| {
+                    let beam = Group(group).column(rows, mirrored).unwrap_or(0);
+                    // SAFETY: a beam that no other lane stores.
+                    unsafe { store_power(p, beams + ((row + beam) * bytes) as u64, power, gain) };
                 };
-                let row = beams + (2 * p.rows * q) as u64;
-                // SAFETY: beams that no other lane stores.
-                unsafe {
-                    store_power(p, row + lane as u64, powers[0], gain);
-                    store_power(p, row + other as u64, powers[1], gain);
-                }
+                store(k, false, even + odd);
+                store(k, true, even - odd);
+                store(mirror, false, mirror_even + mirror_odd);
+                store(mirror, true, mirror_even - mirror_odd);
             }
         });
     }
@@ -655,27 +756,28 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
 /// Stores a power; what rounding left below zero is zero.
 ///
 /// # Safety
-/// - The launch keeps the conditions of [`GridMma`]; `index` is the number of a beam, which no other thread stores.
+/// - The launch keeps the conditions of [`GridMma`]; `address` is that of a beam, which no other thread stores.
 #[inline(always)]
-unsafe fn store_power(p: &GridMma, index: u64, power: f32, gain: f32) {
+unsafe fn store_power(p: &GridMma, address: u64, power: f32, gain: f32) {
     let power = if power < 0.0 { 0.0 } else { power } * gain;
     // SAFETY: a beam that this thread alone stores.
     unsafe {
         if p.half != 0 {
-            store_global_16(p.beams + 2 * index, halves(0.0, power) as u16);
+            store_global_16(address, halves(0.0, power) as u16);
         } else {
-            store_global(p.beams + 4 * index, power.to_bits());
+            store_global(address, power.to_bits());
         }
     }
 }
 
-/// Two dishes of a value of `s`: their real parts and their imaginary parts as halves, exactly.
+/// Two dishes of a value of `s`: their real parts and their imaginary parts as halves, exactly. `flip` has the highest bit
+/// of nibbles in two's complement in bytes 0 and 2, of nibbles in excess of 8 nothing.
 ///
 /// # Safety
 /// - `first` and `second` are addresses of samples of `ENCODING`, aligned to their size, in the block's shared memory.
 /// - They were stored before a barrier that this thread waited at, or copied by it and waited for.
 #[inline(always)]
-unsafe fn dishes<const ENCODING: u32>(first: u32, second: u32) -> [u32; 2] {
+unsafe fn dishes<const ENCODING: u32>(first: u32, second: u32, flip: u32) -> [u32; 2] {
     // SAFETY: two aligned samples that are there.
     unsafe {
         match ENCODING {
@@ -693,7 +795,6 @@ unsafe fn dishes<const ENCODING: u32>(first: u32, second: u32) -> [u32; 2] {
             _ => {
                 // A nibble in excess of 8 as the lowest of 1024, or sixteen times it in the next.
                 let both = load_shared_8(first) | load_shared_8(second) << 16;
-                let flip = if ENCODING == raw::NIBBLES { 0x0088_0088 } else { 0 };
                 // The bits of a mask, of which some are flipped, and 1024.
                 let re = lop3::<0x6a>(both, 0x00f0_00f0, 0x6400_6400 | flip & 0x00f0_00f0);
                 let im = lop3::<0x6a>(both, 0x000f_000f, 0x6400_6400 | flip & 0x000f_000f);
@@ -736,35 +837,19 @@ fn multiply<const EIGHTS: usize>(
     products
 }
 
-/// `H` of a tile's columns `q` and `2N - q`: fragments of real and imaginary parts, of the first half of a step and of
-/// the second.
+/// `H` of the two columns of each of a tile's groups: real and imaginary parts, of the first half of a step and of the
+/// second.
 #[inline(always)]
 fn mirrored(products: &[[[u32; 2]; 2]; 2]) -> [[u32; 4]; 2] {
-    let mut fragments = [[0; 4]; 2];
+    let mut columns = [[0; 4]; 2];
     each!(half < 2, of 2 {
         let [[re, sine_re], [im, sine_im]] = products[half];
-        fragments[0][2 * half] = add_halves(re, neg_halves(sine_im));
-        fragments[0][2 * half + 1] = add_halves(im, sine_re);
-        fragments[1][2 * half] = add_halves(re, sine_im);
-        fragments[1][2 * half + 1] = add_halves(im, neg_halves(sine_re));
+        columns[0][2 * half] = add_halves(re, neg_halves(sine_im));
+        columns[0][2 * half + 1] = add_halves(im, sine_re);
+        columns[1][2 * half] = add_halves(re, sine_im);
+        columns[1][2 * half + 1] = add_halves(im, neg_halves(sine_re));
     });
-    fragments
-}
-
-/// [`mirrored`] of the first tile, whose group 0 has two cosines.
-#[inline(always)]
-fn each_alone(products: &[[[u32; 2]; 2]; 2], alone: bool) -> [[u32; 4]; 2] {
-    let mut fragments = mirrored(products);
-    if alone {
-        each!(half < 2, of 2 {
-            let [[re, other_re], [im, other_im]] = products[half];
-            fragments[0][2 * half] = re;
-            fragments[0][2 * half + 1] = im;
-            fragments[1][2 * half] = other_re;
-            fragments[1][2 * half + 1] = other_im;
-        });
-    }
-    fragments
+    columns
 }
 
 /// A divisor of 64 bits.

@@ -39,6 +39,15 @@ pub fn opaque(value: u32) -> u32 {
     same
 }
 
+/// `.pragma "nounroll"`: as the first statement of a loop, keeps the assembler from repeating its body.
+///
+/// For loops that most launches run once: of several bodies only tests would run.
+#[inline(always)]
+pub fn rolled() {
+    // SAFETY: a hint to the assembler.
+    unsafe { ptx!(".pragma \"nounroll\";", options(nomem, nostack)) };
+}
+
 /// `bar.sync id, THREADS`: the warps of `THREADS` threads that name barrier `id` (1 to 15)
 /// wait here for each other, and see what the others stored to shared memory before.
 ///

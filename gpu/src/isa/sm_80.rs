@@ -198,6 +198,24 @@ pub fn mma_m16n8k16_halves(d: &mut [u32; 2], a: [u32; 4], b: [u32; 2]) {
     };
 }
 
+/// `mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32`: [`mma_m16n8k16_f16`] over 8 products.
+///
+/// Warp-wise; words 0 and 1 of `a`, and word 0 of `b`.
+#[inline(always)]
+pub fn mma_m16n8k8_f16(d: &mut [u32; 4], a: [u32; 2], b: u32) {
+    let [d0, d1, d2, d3] = d;
+    // SAFETY: the kernels call it with all 32 lanes together.
+    unsafe {
+        ptx!(
+            "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {{{0}, {1}, {2}, {3}}}, {{{4}, {5}}}, {{{6}}}, \
+             {{{0}, {1}, {2}, {3}}};",
+            inout(reg32) *d0, inout(reg32) *d1, inout(reg32) *d2, inout(reg32) *d3,
+            in(reg32) a[0], in(reg32) a[1], in(reg32) b,
+            options(nomem, nostack)
+        )
+    };
+}
+
 /// `mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16`: [`mma_m16n8k16_halves`] over 8 products.
 ///
 /// Warp-wise; words 0 and 1 of `a`, and word 0 of `b`.

@@ -9,8 +9,8 @@ use corrust_gpu::abi::{
     Kernel,
     grid::NONE,
     grid_mma::{
-        DEPTH, GRID_MMA, GROUPS, GridMma, Group, Pair, Room, TILE_THREADS, TWIDDLE_BYTES, eights,
-        most_tiles, sums, turn, twiddle,
+        DEPTH, EIGHT, GRID_MMA, GROUPS, GridMma, Group, Pair, Room, TILE_THREADS, TURNS,
+        TWIDDLE_BYTES, eights, even_tiles, half_turn, most_tiles, staged, sums, turn, twiddle,
     },
 };
 use half::f16;
@@ -81,12 +81,11 @@ impl Launch {
         let all = shape.axes()[1].size.div_ceil(GROUPS);
         let facts = gpu.facts();
         let mut made = None;
-        for tiles in (1..=most_tiles(rows).min(all)).rev() {
+        for most in (1..=most_tiles(rows).min(all)).rev() {
+            let tiles = even_tiles(all, most);
             let parts = all.div_ceil(tiles);
-            // As even as can be.
-            let tiles = all.div_ceil(parts);
             for [stages, buffers] in [[2, 2], [2, 1], [1, 1]] {
-                let bytes = Room::new(rows, [tiles, parts], row_bytes, [stages, buffers]).bytes;
+                let bytes = Room::new(rows, tiles, row_bytes, [stages, buffers]).bytes;
                 if bytes <= facts.shared_bytes && made.is_none() {
                     made = Some((tiles, parts, stages, buffers, bytes));
                 }
@@ -98,7 +97,7 @@ impl Launch {
                  takes them",
                 shape.dishes,
                 shape.encoding,
-                Room::new(rows, [1, all], row_bytes, [1, 1]).bytes,
+                Room::new(rows, 1, row_bytes, [1, 1]).bytes,
                 facts.name,
                 facts.shared_bytes
             )));
@@ -144,11 +143,12 @@ impl Tensor {
         let [rows, columns] = shape.axes();
         let buffer = |bytes| Buffer::new(gpu, bytes);
         let tiles = launch.tiles * launch.parts;
+        let lags = EIGHT * launch.eights[0];
         let pairs = shape.channels * shape.polarisations * shape.rows * launch.pairs();
         let made = Self {
             pairs: buffer(size_of::<Pair>() * pairs)?,
             twiddles: buffer((tiles * TWIDDLE_BYTES) as usize)?,
-            turns: buffer(8 * 32 * shape.rows)?,
+            turns: buffer((8 * TURNS * lags) as usize)?,
             gains: buffer(4 * shape.channels)?,
             exponents: vec![0; shape.channels],
             sums: [buffer(0)?, buffer(0)?],
@@ -168,7 +168,7 @@ impl Tensor {
             f16::from_f32(group.factors(columns, place)[usize::from(sine)])
         });
         made.twiddles.upload(stream, &twiddles.collect::<Vec<_>>())?;
-        let turns = (0..32 * rows.size).map(|index| turn(rows, index / 32, index % 32));
+        let turns = (0..TURNS * lags).map(|index| turn(rows, index / TURNS, index % TURNS));
         made.turns.upload(stream, &turns.collect::<Vec<_>>())?;
         Ok(made)
     }
@@ -186,8 +186,8 @@ impl Tensor {
         let exponents: Vec<i32> = weights
             .chunks_exact(of_channel)
             .map(|weights| {
-                let parts = weights.iter().flat_map(|weight| [weight.re.abs(), weight.im.abs()]);
-                exponent(parts.fold(0.0, f32::max))
+                // Half turns may bring a weight to either axis.
+                exponent(weights.iter().map(|weight| weight.norm()).fold(0.0, f32::max))
                     + if encoding == Encoding::Cf16 { HALVES } else { 0 }
             })
             .collect();
@@ -204,29 +204,28 @@ impl Tensor {
             let at = |m: usize, n: usize| {
                 let dish = if n < pitch { self.cells[m * pitch + n] } else { NONE };
                 let dish = (dish != NONE).then_some(dish as usize)?;
-                let part = |part: f32| u32::from(f16::from_f32(part * scale).to_bits());
-                Some([
-                    (dish * encoding.bytes()) as u32,
-                    part(weights[dish].re),
-                    part(weights[dish].im),
-                ])
+                let weight = weights[dish] * scale * self.half_turn(m, n);
+                let part = |part: f32| u32::from(f16::from_f32(part).to_bits());
+                let byte = (dish * encoding.bytes()) as u32;
+                Some([staged(byte), part(weight.re), part(weight.im)])
             };
             for (m, pair) in (0..self.shape.rows)
                 .flat_map(|m| (0..self.launch.pairs()).map(move |pair| (m, pair)))
             {
                 let [a, b] = [0, 1].map(|n| at(m, 2 * pair + n).unwrap_or_default());
                 let word = |index: usize| a[index] | b[index] << 16;
-                pairs.push(Pair {
-                    offsets: word(0),
-                    real: word(1),
-                    imaginary: word(2),
-                    reserved: 0,
-                });
+                pairs.push(Pair { offsets: [a[0], b[0]], real: word(1), imaginary: word(2) });
             }
         }
         self.exponents = exponents;
         self.gains.upload(stream, &gains)?;
         self.pairs.upload(stream, &pairs)
+    }
+
+    /// The factor of the weight at a place.
+    fn half_turn(&self, m: usize, n: usize) -> Complex<f32> {
+        let [re, im] = half_turn(self.shape.axes(), [m, n].map(|place| place as u32));
+        Complex { re, im }
     }
 
     /// Multiplies the sums by what the weights' powers of two change by.
