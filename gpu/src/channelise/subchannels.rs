@@ -15,7 +15,7 @@
 //! More than 16 subchannels, of `Q = U / 16` warps:
 //!
 //! ```text
-//! warp q    residues r = q + Q e, e < 16: the filter, with weights in registers, and the first four levels
+//! warp q    residues r = q + Q e, e < 16: the filter, with two of four weights in registers, and the first four levels
 //! exchange  [q][position P of 16][lane] in shared memory
 //! warp q'   positions P = (16 / Q) q' + j, j < 16 / Q: the other log2 Q levels, of the Q points of each P; bins 16 q' + e
 //! ```
@@ -384,6 +384,7 @@ unsafe fn in_registers_of<S: Sample, const R: usize, const LEVELS: usize, const 
         room: dynamic_shared() + warp * ring,
         room_out: if WARPS == 1 { behind + 2 * warp } else { behind },
         weights: [[0.0; 2]; R],
+        // 8 bytes for each residue, of which `warp` counts 32 inputs.
         room_weights: behind + 2 * WARPS as u32 * WARP_POINTS_BYTES + warp / 4,
         sums: [[[0.0; 2]; R]; TAPS as usize - 1],
         clipped: 0,
