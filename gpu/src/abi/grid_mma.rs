@@ -10,12 +10,12 @@
 //! ```
 //!
 //! 1. *Weigh*: f16 `V x` of f16 `V`, rounded to nearest at each product and sum.
-//! 2. *Rows*: real products of f16 cosines and sines of a pair `q = k + 1`, `q = -k` ([`Group`]), whose sums are rounded to f16 after
-//!    16 places and after all; `H` of both by a sum and a difference, rounded to f16. Parts of `V` are at most 1, so that no
-//!    value is beyond f16: those of `ci8` are below `32 * 2 * 128`; samples of `cf16` are multiplied by `2^-7`.
-//! 3. *Gram*: products of the `H` of a column, of real parts first, then of imaginary parts, summed over `s` in f32 by the
-//!    tensor cores, which have sums of `H` and of `-j H` as rows of one matrix. Products of rows that are equally far apart have one sum: tiles of 8 x 8 of the same
-//!    distance are added into one.
+//! 2. *Rows*: real products of f16 cosines and sines of a pair `q = k + 1`, `q = -k` ([`Group`]), whose sums are rounded to
+//!    f16 after 16 places and after all; `H` of both by a sum and a difference, rounded to f16. Parts of `V` are at most 1, so
+//!    that no value is beyond f16: those of `ci8` are below `32 * 2 * 128`; samples of `cf16` are multiplied by `2^-7`.
+//! 3. *Gram*: products of a column's `H`, and of its `-j H` as more rows of the same matrix, with real parts, then with
+//!    imaginary parts, summed over `s` in f32 by the tensor cores. Products of rows that are equally far apart have one sum:
+//!    tiles of 8 x 8 of the same distance are added into one.
 //! 4. *Lags and powers*, once for each block of times, in f32.
 //!
 //! Steps of [`DEPTH`] values of `s` are summed in ascending order.

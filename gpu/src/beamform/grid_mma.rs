@@ -26,8 +26,8 @@
 //! for results of fixed latency and at the barrier.
 //!
 //! Tried and lost: f32 sums of rows, which take a conversion for each two values and eight registers more (1.88 ms in
-//! place of 1.73 ms); one row at a time (1.73 ms in place of 1.70 ms); sums by `m16n8k16`, whose operands are copied (1.37 ms in
-//! place of 1.34 ms); pairs read at each step (1.52 ms); a loop in which one of three warps makes rows while the others
+//! place of 1.73 ms); one row at a time (1.73 ms in place of 1.70 ms); sums by `m16n8k16`, whose operands are copied
+//! (1.37 ms in place of 1.34 ms); pairs read at each step (1.52 ms); a loop in which one of three warps makes rows while the others
 //! multiply (1.43 ms, 17 % more instructions).
 //!
 //! Sources: "CHORD FRB beamformer" (kotekan, `julia/docs`) for the definition; powers as transforms of correlations are
