@@ -92,9 +92,7 @@ impl BaselineCounts {
             let channels = channels.par_chunks_exact_mut(baselines(self.inputs)).enumerate();
             channels.for_each(|(channel, counts)| {
                 let pairs = self.pairs(channel);
-                rows(counts).into_par_iter().enumerate().for_each(|(i, row)| {
-                    row.iter_mut().enumerate().for_each(|(j, count)| *count = pairs.get(i, j));
-                });
+                for_each(counts, |i, j, count| *count = pairs.get(i, j));
             });
         }
         counts
@@ -172,9 +170,7 @@ impl Pairs {
     pub(super) fn new(classes: Vec<u32>, of: impl Fn(usize, usize) -> u64 + Sync) -> Self {
         let number = classes.iter().max().map_or(0, |&last| last as usize + 1);
         let mut counts = vec![0; baselines(number)];
-        rows(&mut counts).into_par_iter().enumerate().for_each(|(a, row)| {
-            row.iter_mut().enumerate().for_each(|(b, count)| *count = of(a, b));
-        });
+        for_each(&mut counts, |a, b, count| *count = of(a, b));
         Self { classes, counts }
     }
 
@@ -193,19 +189,23 @@ impl Pairs {
         let mut both = Vec::new();
         let mut numbers = HashMap::new();
         let pairs = self.classes.iter().zip(&other.classes);
+        // Neighbours are often of the same classes.
+        let mut last = ((u32::MAX, u32::MAX), 0);
         let classes = pairs.map(|(&a, &b)| {
-            *numbers.entry((a, b)).or_insert_with(|| {
-                both.push((a as usize, b as usize));
-                both.len() as u32 - 1
-            })
+            if last.0 != (a, b) {
+                let number = *numbers.entry((a, b)).or_insert_with(|| {
+                    both.push((a as usize, b as usize));
+                    both.len() as u32 - 1
+                });
+                last = ((a, b), number);
+            }
+            last.1
         });
         let classes: Vec<u32> = classes.collect();
         if baselines(both.len()) == self.counts.len() {
             // Each class is one of the new, of the same number.
-            rows(&mut self.counts).into_par_iter().enumerate().for_each(|(a, row)| {
-                let of = |b: usize| other.of_classes(both[a].1, both[b].1);
-                row.iter_mut().enumerate().for_each(|(b, count)| *count += of(b));
-            });
+            let of = |a: usize, b: usize| other.of_classes(both[a].1, both[b].1);
+            for_each(&mut self.counts, |a, b, count| *count += of(a, b));
         } else {
             *self = Self::new(classes, |a, b| {
                 self.of_classes(both[a].0, both[b].0) + other.of_classes(both[a].1, both[b].1)
@@ -214,14 +214,26 @@ impl Pairs {
     }
 }
 
-/// Rows of a lower triangle, of 1, 2, 3 ... counts.
-fn rows(mut triangle: &mut [u64]) -> Vec<&mut [u64]> {
+/// Fewest counts that threads are worth.
+const LEAST_SHARED: usize = 1 << 14;
+
+/// Calls `of` with row, column and count of each count of a lower triangle, of rows of 1, 2, 3 ... counts.
+fn for_each(mut triangle: &mut [u64], of: impl Fn(usize, usize, &mut u64) + Sync) {
+    let row = |(i, row): (usize, &mut [u64])| {
+        row.iter_mut().enumerate().for_each(|(j, count)| of(i, j, count));
+    };
+    let is_shared = triangle.len() >= LEAST_SHARED;
     let mut rows = Vec::new();
-    while let Some((row, rest)) = triangle.split_at_mut_checked(rows.len() + 1) {
-        rows.push(row);
-        triangle = rest;
+    let mut number = 0;
+    while let Some((first, rest)) = triangle.split_at_mut_checked(number + 1) {
+        if is_shared {
+            rows.push((number, first));
+        } else {
+            row((number, first));
+        }
+        (number, triangle) = (number + 1, rest);
     }
-    rows
+    rows.into_par_iter().for_each(row);
 }
 
 #[cfg(test)]

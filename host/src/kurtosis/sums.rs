@@ -128,27 +128,30 @@ impl Division {
 
     /// Samples of cells whose flag is not 0, `[block][channel][input]`: neighbouring inputs together.
     pub(super) fn pieces(&self, flags: &[u8]) -> Vec<Missing> {
-        let of_row = |(row, flags): (usize, &[u8])| {
-            let mut pieces = Vec::new();
-            // Most rows have none.
-            if flags.iter().fold(0, |any, flag| any | flag) == 0 {
-                return pieces;
-            }
-            let (times, channel) = (self.range(row / self.channels), row % self.channels);
-            let of_channel = Missing::times(times).of_channels(channel..channel + 1);
-            let mut first = 0;
-            for alike in flags.chunk_by(|a, b| a == b) {
-                let end = first + alike.len();
-                if alike[0] != 0 {
-                    pieces.push(of_channel.clone().of_inputs(first..end));
+        // Most flags are 0: sixteen are looked at together.
+        let (words, rest) = flags.as_chunks::<16>();
+        let any = words.iter().enumerate().filter(|(_, word)| u128::from_ne_bytes(**word) != 0);
+        let rest = (flags.len() - rest.len(), rest);
+        let words = any.map(|(number, word)| (16 * number, &word[..]));
+        let mut pieces: Vec<Missing> = Vec::new();
+        let mut next = 0;
+        for (first, flags) in words.chain([rest]) {
+            for (at, _) in flags.iter().enumerate().filter(|(_, flag)| **flag != 0) {
+                let cell = first + at;
+                let (row, input) = (cell / self.inputs, cell % self.inputs);
+                match pieces.last_mut() {
+                    Some(last) if cell == next && input > 0 => last.inputs.end = input + 1,
+                    _ => {
+                        let (times, channel) =
+                            (self.range(row / self.channels), row % self.channels);
+                        let piece = Missing::times(times).of_channels(channel..channel + 1);
+                        pieces.push(piece.of_inputs(input..input + 1));
+                    }
                 }
-                first = end;
+                next = cell + 1;
             }
-            pieces
-        };
-        let rows = flags.par_chunks_exact(self.inputs.max(1)).enumerate();
-        let rows = rows.with_min_len((LEAST_SHARED << 2).div_ceil(self.inputs.max(1)));
-        rows.map(of_row).collect::<Vec<_>>().concat()
+        }
+        pieces
     }
 
     /// Number of valid samples of each cell of samples that are so divided.

@@ -187,6 +187,7 @@ mod tests {
     use corrust_host::{
         Device, Encoding, Layout,
         kurtosis::{Judge, Kurtosis},
+        samples::Missing,
     };
 
     use super::*;
