@@ -93,7 +93,7 @@ fn beams_are_what_plain_loops_give() {
     }
 }
 
-/// Beams of some channels are those of all, of a command and of a plan, with all that describes channels.
+/// Beams of some channels are those of all, with all that describes channels.
 #[test]
 fn beams_of_some_channels_are_those_of_all() {
     let folder = tempfile::tempdir().unwrap();

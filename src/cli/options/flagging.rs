@@ -7,7 +7,7 @@ use std::{
 };
 
 use corrust::{
-    Encoding, Error, Result,
+    Encoding, Error, Layout, Result,
     correlate::Shape,
     device::Gpu,
     format::npy::{Dtype, Writer},
@@ -67,6 +67,10 @@ pub struct Flagging {
 /// Times of a block that is judged, where the command does not say it, and all that there may be.
 const BLOCK_TIMES: usize = 256;
 const BLOCKS: RangeInclusive<usize> = 16..=1 << 16;
+
+/// Bytes of samples that a CPU judges together, and times where that is less.
+const NEAR_BYTES: usize = 8 << 20;
+const NEAR_TIMES: usize = 512;
 
 /// Reads the times of a block that is judged.
 pub fn block_times(text: &str) -> std::result::Result<usize, String> {
@@ -142,7 +146,14 @@ impl Flagging {
             _ => {
                 let plan = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
                 let plan = plan.device(corrust::Device::Cpu).gpu(gpus.first().cloned()).build()?;
-                Stage::in_host((plan, judge), shape, at_once)
+                // Times that stay in a CPU's caches until they are used; rows of times are used whole.
+                let near = match shape.layout {
+                    Layout::Tcn if gpus.is_empty() => {
+                        (NEAR_BYTES / shape.bytes_per_time()).max(NEAR_TIMES)
+                    }
+                    _ => at_once,
+                };
+                Stage::in_host((plan, judge), shape, at_once.min(near))
             }
         };
         let judged = self.tables(&shape)?;
