@@ -345,7 +345,10 @@ fn judges_on(device: Device) {
                 numbers.blocks += 1;
                 numbers.samples += all;
                 numbers.lost += all - valid;
-                if is_flagged(block, channel, input) {
+                let of = |power| sums.values[[block, channel, input, power]];
+                let flag = judge.flags(channel, [0, 1, 2].map(of));
+                assert_eq!(flag, is_flagged(block, channel, input), "{block} {channel} {input}");
+                if flag {
                     numbers.flagged_blocks += 1;
                     numbers.flagged += valid;
                 }
