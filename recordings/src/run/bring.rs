@@ -10,25 +10,28 @@ use corrust_host::{
 
 use super::source::{Head, Piece, Source, Wants};
 
-/// Samples that are brought to a GPU once, for all products there; and to the host where one wants them there.
+/// Samples that are brought to the GPU of all products once; and to the host where one wants them there.
 pub struct Bring<'a> {
     source: Box<dyn Source + 'a>,
     gpu: Arc<dyn Gpu>,
-    buffer: Buffer,
+    /// Room on the GPU; none of several GPUs, which fetch their own shares.
+    room: Option<Buffer>,
     /// Samples of a GPU in host memory, if they are wanted there.
     host: Option<Vec<u8>>,
     missing: Vec<Missing>,
 }
 
 impl<'a> Bring<'a> {
-    /// Copies samples of `source` to a GPU, unless they are there already.
+    /// Copies samples of `source` to the only one of some GPUs, unless they are there already. Of several GPUs the first may have
+    /// them; without any they stay where they are.
     ///
     /// # Errors
     /// The device's own.
-    pub fn to(gpu: &Arc<dyn Gpu>, source: impl Source + 'a) -> Result<Self> {
-        let buffer = Buffer::new(gpu, 0)?;
+    pub fn to(gpus: &[Arc<dyn Gpu>], source: impl Source + 'a) -> Result<Box<dyn Source + 'a>> {
+        let Some(gpu) = gpus.first() else { return Ok(Box::new(source)) };
+        let room = if gpus.len() == 1 { Some(Buffer::new(gpu, 0)?) } else { None };
         let (gpu, source) = (gpu.clone(), Box::new(source));
-        Ok(Self { source, gpu, buffer, host: None, missing: Vec::new() })
+        Ok(Box::new(Self { source, gpu, room, host: None, missing: Vec::new() }))
     }
 }
 
@@ -49,15 +52,15 @@ impl Source for Bring<'_> {
         let Some(samples) = self.source.piece().samples else { return Ok(true) };
         self.missing.clear();
         self.missing.extend(samples.gaps());
-        match (samples.memory(), &mut self.host) {
-            (Memory::Host(bytes), _) => {
-                self.buffer.reserve(bytes.len())?;
-                self.buffer.upload(Stream::default(), bytes)?;
+        match (samples.memory(), &mut self.room, &mut self.host) {
+            (Memory::Host(bytes), Some(room), _) => {
+                room.reserve(bytes.len())?;
+                room.upload(Stream::default(), bytes)?;
             }
-            (Memory::Device(_), Some(host)) => {
+            (Memory::Device(_), _, Some(host)) => {
                 *host = samples.gather_from(&self.gpu, layout(&samples))?;
             }
-            (Memory::Device(_), None) => {}
+            (Memory::Host(_), None, _) | (Memory::Device(_), _, None) => {}
         }
         Ok(true)
     }
@@ -65,9 +68,9 @@ impl Source for Bring<'_> {
     fn piece(&self) -> Piece<Samples<'_>> {
         let piece = self.source.piece();
         let Some(found) = piece.samples else { return piece };
-        match (found.memory(), &self.host) {
-            (Memory::Host(bytes), _) => {
-                let slice = self.buffer.slice().part(0..bytes.len());
+        match (found.memory(), &self.room, &self.host) {
+            (Memory::Host(bytes), Some(room), _) => {
+                let slice = room.slice().part(0..bytes.len());
                 let near =
                     Samples::strided(slice, found.element(), found.extents(), found.strides())
                         .expect("samples lie as they do in host memory");
@@ -77,12 +80,12 @@ impl Source for Bring<'_> {
                 };
                 Piece { samples: Some(near), ..piece }
             }
-            (Memory::Device(_), Some(host)) => {
+            (Memory::Device(_), _, Some(host)) => {
                 let (extents, layout) = (found.extents(), layout(&found));
                 let host = Samples::dense(host[..].into(), found.element(), layout, extents);
                 Piece { host: Some(host.missing(&self.missing)), ..piece }
             }
-            (Memory::Device(_), None) => piece,
+            (Memory::Host(_), None, _) | (Memory::Device(_), _, None) => piece,
         }
     }
 

@@ -17,7 +17,7 @@ use corrust::{
         npy::{self, Dtype},
         sigproc::{Bits, Header, Writer},
     },
-    run::{Bring, Piece, Run, Source, block_times},
+    run::{Bring, Piece, Run, block_times},
 };
 use rayon::prelude::*;
 
@@ -180,10 +180,7 @@ impl Args {
         let bar = Progress::new("adding powers", &shape, times);
         let at_once = Some(block_times(shape.bytes_per_time()));
         let (source, judged) = input.source(&flagging, &device, &gpus, at_once)?;
-        let source: Box<dyn Source> = match &gpus[..] {
-            [gpu] => Box::new(Bring::to(gpu, source)?),
-            _ => source,
-        };
+        let source = Bring::to(&gpus, source)?;
         let mut run = Run::over(source).progress(|done| bar.set(done));
         run.each("powers", |piece| powers.add(piece));
         let done = run.all()?;

@@ -175,8 +175,8 @@ impl Input {
     }
 
     /// The samples as a source, read about `at_once` times at a time, else as suits a correlator; flagged samples are
-    /// missing. The F-engine of raw voltages is on the products' GPU, too, where spectra are judged; several GPUs take their
-    /// channels from host memory, of spectra that the first one makes.
+    /// missing. The F-engine of raw voltages is on the products' GPU, too, where spectra are judged; several GPUs fetch their
+    /// channels of the spectra that the first one makes.
     pub fn source(
         self,
         flagging: &Flagging,
@@ -196,8 +196,8 @@ impl Input {
             }
             Kind::Raw(raw) => {
                 let spectra = raw.spectra(device.clone(), gpus.first())?;
-                if !on_host && gpus.len() <= 1 {
-                    return flagging.over(spectra, gpus, at_once);
+                if !on_host {
+                    return flagging.over(spectra, &gpus[..gpus.len().min(1)], at_once);
                 }
                 Box::new(HostSpectra::of(spectra, times.saturating_mul(factor)))
             }

@@ -18,7 +18,7 @@ use corrust::{
         Options, RawShape, is_stream,
         npy::{Description, Dtype},
     },
-    run::{Bring, Channelise, Reader, Run, Source, block_times},
+    run::{Bring, Channelise, Reader, Run, block_times},
     samples::Missing,
 };
 
@@ -217,10 +217,7 @@ impl Args {
         let at_once = block_times(output.shape.spectrum_bytes());
         let spectra = Channelise::over(voltages, plan)?;
         let (source, judged) = self.flagging.over(spectra, gpus, at_once)?;
-        let source: Box<dyn Source> = match gpus {
-            [gpu] => Box::new(Bring::to(gpu, source)?),
-            _ => source,
-        };
+        let source = Bring::to(gpus, source)?;
         let mut run = Run::over(source);
         run.each("spectra", |piece| {
             let Some(samples) = piece.samples else { return Ok(()) };

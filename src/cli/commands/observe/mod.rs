@@ -19,7 +19,7 @@ use corrust::{
     correlate::Shape,
     device::Gpu,
     format::{array::Array, read_text},
-    run::{Bring, Done, Run, Source},
+    run::{Bring, Done, Run},
 };
 use toml::Spanned;
 
@@ -296,11 +296,7 @@ impl<'a> Plan<'a> {
         let at_once = Some(input.at_once(shape, pace));
         let source = recording.source(&input.flagging, &input.device, gpus, at_once);
         let (source, judged) = source.map_err(|error| self.of_input(error))?;
-        let source: Box<dyn Source> = match gpus {
-            [gpu] => Box::new(Bring::to(gpu, source)?),
-            // Products on several GPUs bring their own channels there.
-            _ => source,
-        };
+        let source = Bring::to(gpus, source)?;
         let bar = (!dry_run).then(|| Progress::new("observing", shape, place.recorded));
         let mut run = Run::over(source).progress(|done| bar.iter().for_each(|bar| bar.set(done)));
         let made = self.each(|request| request.begin(place, &mut run, dry_run))?;
