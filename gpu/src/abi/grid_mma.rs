@@ -104,7 +104,7 @@ pub const fn twiddle(index: u32) -> (u32, u32, bool) {
     (lane / 4, place, word % 2 == 1)
 }
 
-/// Groups of `p` that have [turns](turn): each group has another's but for signs.
+/// Groups of `p` that have [factors of lags](turn): those of the other groups differ by signs.
 pub const TURNS: u32 = 16;
 
 /// Cosine and sine that the sums of lag `d` have in group `k` of `p`.
@@ -139,7 +139,7 @@ parameters! {
         pub pairs: u64,
         /// Cosines and sines of all tiles, [`TWIDDLE_BYTES`] each, 16-byte aligned.
         pub twiddles: u64,
-        /// [Turns](turn), pairs of f32 `[d][TURNS]`, of whole eights of lags.
+        /// [Factors of lags](turn), pairs of f32 `[d][TURNS]`, of whole eights of lags.
         pub turns: u64,
         /// Gains of a channel, f32.
         pub gains: u64,
@@ -196,7 +196,7 @@ parameters! {
     }
 }
 
-/// Bytes of samples that values of `s` of the two halves of a step take turns by in a stage.
+/// Bytes after which a stage goes on with samples of the other half of a step.
 pub const HALF_BYTES: u32 = 16;
 
 /// Bytes of the samples of two values of `s`, `DEPTH / 2` apart, in a stage: an odd number of 16, so that those of eight

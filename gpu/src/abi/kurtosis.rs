@@ -115,7 +115,8 @@ parameters! {
         pub sums: u64,
         /// Result, a byte each `[block][channel][input]`: 1 is flagged.
         pub flags: u64,
-        /// Number of each cell's rule, u32 `[block][channel][input]`; 0 where that of the last block is 1 and others' 0.
+        /// Class of each cell, which has a rule, u32 `[block][channel][input]`; or 0: cells of the last block are of class 1, all
+        /// others of class 0.
         pub classes: u64,
         /// [`Rule`] `[kind][class]`, 8-byte aligned.
         pub rules: u64,

@@ -240,7 +240,7 @@ unsafe fn beams<const ROWS: usize, const EIGHTS: usize>(p: &GridMma) {
         barrier();
         // With two of both, no warp writes a stage or buffer that another still reads.
         let alone = p.stages != 2 || p.buffers != 2;
-        let mut turn = 0;
+        let mut parity = 0;
         // Pairs of the warp's first rows, and the channel and group of polarisations that they are of.
         let (mut pairs, mut held) = ([[[0; 4]; EIGHTS]; 2], (u32::MAX, 0));
         while item.index < last {
@@ -248,7 +248,7 @@ unsafe fn beams<const ROWS: usize, const EIGHTS: usize>(p: &GridMma) {
             while next.item.index == item.index {
                 let step = next;
                 next = step.next(p, last);
-                let (stage, buffer) = of.places(p, turn);
+                let (stage, buffer) = of.places(p, parity);
                 if p.stages == 2 && next.item.index < last {
                     of.copy(p, &next, stage ^ 1);
                 }
@@ -272,9 +272,9 @@ unsafe fn beams<const ROWS: usize, const EIGHTS: usize>(p: &GridMma) {
                     cp_async_wait::<0>();
                     barrier();
                 }
-                turn ^= 1;
+                parity ^= 1;
             }
-            let (_, buffer) = of.places(p, turn ^ 1);
+            let (_, buffer) = of.places(p, parity ^ 1);
             of.finish(p, &item, &sums, buffer);
             if alone {
                 barrier();
@@ -307,9 +307,9 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
 
     /// Number of the stage of samples and address of the buffer of `H` of a step.
     #[inline(always)]
-    fn places(&self, p: &GridMma, turn: u32) -> (u32, u32) {
-        let stage = if p.stages == 2 { turn } else { 0 };
-        (stage, self.room.half.at(self.base, if p.buffers == 2 { turn } else { 0 }))
+    fn places(&self, p: &GridMma, parity: u32) -> (u32, u32) {
+        let stage = if p.stages == 2 { parity } else { 0 };
+        (stage, self.room.half.at(self.base, if p.buffers == 2 { parity } else { 0 }))
     }
 
     /// Clears the buffers of `H`, whose padding rows and ends of columns stay zero.
@@ -693,7 +693,7 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     /// - No other warp of the launch stores these beams.
     #[inline(always)]
     unsafe fn powers(&self, p: &GridMma, item: &Item, first: u32) {
-        // Unknown to be the lane of before: lanes that have none stay at the same barriers.
+        // What follows from the lane is computed here, not kept in registers through the steps.
         let lane = opaque(self.lane);
         let (k, half) = (lane % TURNS, lane / TURNS);
         if k >= p.rows.div_ceil(2) {

@@ -65,6 +65,11 @@ impl BaselineCounts {
         Self { inputs, parts: parts.collect() }
     }
 
+    /// Number of counts that the tables hold.
+    pub(super) fn held(&self) -> usize {
+        self.parts.iter().map(|part| part.pairs.counts.len()).sum()
+    }
+
     /// Number of channels.
     pub fn channels(&self) -> usize {
         self.parts.last().map_or(0, |part| part.end)

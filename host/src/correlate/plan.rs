@@ -221,8 +221,7 @@ impl Correlator {
     /// use then. Samples in a GPU's memory must stay unchanged until their stream has done this work,
     /// which [`wait`](Self::wait) and [`dump`](Self::dump) wait for. They are correlated where they lie
     /// if they are complete, in the plan's layout and without gaps (`cnt`: in rows equally far apart),
-    /// and copied by the GPU otherwise; what a plan of several GPUs correlates on another of them is copied
-    /// through the host.
+    /// and copied by the GPU otherwise; others of a plan of several GPUs copy their channels from there.
     ///
     /// ```
     /// use corrust_host::{Correlator, Device, Encoding, Layout, samples::{Missing, Samples}};

@@ -82,8 +82,8 @@ pub(super) struct Counter {
     lost: u64,
     /// The same for each channel, of blocks whose channels have gates of their own.
     channels: Option<Vec<OfChannel>>,
-    /// Time samples at which one input of a baseline or the other is missing, of the other blocks: sums of 2^k blocks each, of
-    /// fewer and fewer.
+    /// Time samples at which one input of a baseline or the other is missing, of the other blocks: sums of some blocks, each of
+    /// fewer and with a smaller table than the one before; the binary logarithm of the number of blocks, rounded up.
     lost_each: Vec<(u32, BaselineCounts)>,
 }
 
@@ -174,9 +174,15 @@ impl Counter {
         let lost = BaselineCounts::from_parts(shape.inputs, parts.collect::<Vec<_>>());
         // Blocks miss few inputs each, together many: sums of as many blocks are added, so that most sums are small tables.
         let mut sum = (0, lost);
-        while let Some((_, mut before)) = self.lost_each.pop_if(|(blocks, _)| *blocks == sum.0) {
+        let joined = |(log2_blocks, before): &(u32, BaselineCounts),
+                      sum: &(u32, BaselineCounts)| {
+            *log2_blocks == sum.0 || before.held() <= sum.1.held()
+        };
+        while let Some((log2_blocks, mut before)) =
+            self.lost_each.pop_if(|before| joined(before, &sum))
+        {
             before.add(&sum.1);
-            sum = (sum.0 + 1, before);
+            sum = (log2_blocks.max(sum.0) + 1, before);
         }
         self.lost_each.push(sum);
     }

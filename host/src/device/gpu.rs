@@ -258,14 +258,35 @@ pub trait Gpu: Send + Sync + fmt::Debug {
         address: u64,
         bytes: usize,
     ) -> Result<()> {
-        let mut there = vec![0; bytes];
         // SAFETY: the caller's promise.
-        unsafe {
-            from.download(Stream::default(), address, &mut there)?;
-            self.upload_filled(stream, to, bytes, &|first, part| {
-                part.copy_from_slice(&there[first..first + part.len()]);
-            })
+        unsafe { self.fetch_through_host(stream, to, from, address, bytes) }
+    }
+
+    /// [`fetch`](Self::fetch) by way of host memory.
+    ///
+    /// # Safety
+    /// As for [`fetch`](Self::fetch).
+    unsafe fn fetch_through_host(
+        &self,
+        stream: Stream,
+        to: u64,
+        from: &dyn Gpu,
+        address: u64,
+        bytes: usize,
+    ) -> Result<()> {
+        const PART: usize = 1 << 22;
+        let mut there = vec![0; PART.min(bytes)];
+        for first in (0..bytes).step_by(PART) {
+            let there = &mut there[..PART.min(bytes - first)];
+            // SAFETY: the caller's promise.
+            unsafe {
+                from.download(Stream::default(), address + first as u64, there)?;
+                self.upload_filled(stream, to + first as u64, there.len(), &|first, part| {
+                    part.copy_from_slice(&there[first..first + part.len()]);
+                })?;
+            }
         }
+        Ok(())
     }
 
     /// Copies from device memory, in the stream's order, without waiting if the bytes are

@@ -19,7 +19,7 @@ use crate::{
 /// Probability that a normal variable lies more than three standard deviations from its mean.
 pub const FALSE_ALARM: f64 = 0.002_699_796_063_260_19;
 
-/// Valid samples of a block that is judged at all.
+/// Fewest valid samples of a block that is judged at all.
 pub const FEWEST_SAMPLES: i64 = abi::FEWEST_SAMPLES as i64;
 
 /// Circularities below this count as 0: the mean of the estimator is 1 more than its square.

@@ -214,6 +214,8 @@ impl JudgeOnGpu {
                 rules.push(rule);
             }
         }
+        // None are there until all are.
+        self.counts.clear();
         put(&mut tables.as_mut().expect("made before").rules, stream, &rules)?;
         self.counts = counts;
         Ok(())

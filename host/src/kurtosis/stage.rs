@@ -63,7 +63,7 @@ pub struct Stage {
     /// GPU that has the samples; none for host memory.
     gpu: Option<Arc<dyn Gpu>>,
     kurtosis: Kurtosis,
-    judge: Judging,
+    judge: JudgeAt,
     /// Sums of the stretch that was judged last; on a GPU if they are brought.
     sums: Option<Sums>,
     shape: Shape,
@@ -94,7 +94,7 @@ enum RoomMemory {
 
 /// A judge where the samples are.
 #[derive(Debug)]
-enum Judging {
+enum JudgeAt {
     Host(Judge),
     Device(JudgeOnGpu),
 }
@@ -118,20 +118,20 @@ impl Stage {
             Ok(RoomMemory::Device(buffer, gpu.create_stream()?, fill))
         };
         let rooms = [room()?, room()?];
-        let judge = Judging::Device(JudgeOnGpu::new(gpu.clone(), judge));
+        let judge = JudgeAt::Device(JudgeOnGpu::new(gpu.clone(), judge));
         Ok(Self::of(rooms, Some(gpu.clone()), (kurtosis, judge), shape, most))
     }
 
     /// Room in host memory for `most` times, at least 1, rounded up to whole blocks of the plan that sums them, on whatever device.
     pub fn in_host((kurtosis, judge): (Kurtosis, Judge), shape: Shape, most: usize) -> Self {
         let rooms = [RoomMemory::Host(Vec::new()), RoomMemory::Host(Vec::new())];
-        Self::of(rooms, None, (kurtosis, Judging::Host(judge)), shape, most).with_sums()
+        Self::of(rooms, None, (kurtosis, JudgeAt::Host(judge)), shape, most).with_sums()
     }
 
     fn of(
         rooms: [RoomMemory; 2],
         gpu: Option<Arc<dyn Gpu>>,
-        (kurtosis, judge): (Kurtosis, Judging),
+        (kurtosis, judge): (Kurtosis, JudgeAt),
         shape: Shape,
         most: usize,
     ) -> Self {
@@ -176,9 +176,17 @@ impl Stage {
         self.rooms[self.now].times
     }
 
-    /// Number of time samples that still have room.
+    /// Number of time samples that still have room; none before the first stretch has begun.
     pub fn left(&self) -> usize {
-        self.room_times - self.times()
+        let reserved = match &self.rooms[self.now].memory {
+            RoomMemory::Host(samples) => samples.len(),
+            RoomMemory::Device(buffer, ..) => buffer.bytes(),
+        };
+        if reserved < self.shape.bytes(self.room_times) {
+            0
+        } else {
+            self.room_times - self.times()
+        }
     }
 
     /// Begins a stretch; the one before stays until it is called twice.
@@ -255,8 +263,8 @@ impl Stage {
         }
     }
 
-    /// Adds samples of further times, in host memory or, of a stage on a GPU, that GPU's. They may be used again when it returns, of a GPU in the order
-    /// of their stream.
+    /// Adds samples of further times, in host memory or, of a stage on a GPU, that GPU's. They may be used again when it returns,
+    /// of a GPU in the order of their stream.
     ///
     /// # Errors
     /// [`Error::Invalid`] for samples of another shape, or more than there is [room](Self::left) for; the device's own.
@@ -308,7 +316,10 @@ impl Stage {
                 gpu.order(slice.stream(), *stream)?;
                 // SAFETY: the room has place for as many times; the samples reach as far as their strides lead.
                 unsafe { gpu.copy_rows(*stream, to.address(), slice.address(), &rows)? };
-                gpu.order(*stream, slice.stream())?;
+                if let Err(error) = gpu.order(*stream, slice.stream()) {
+                    gpu.wait(*stream)?;
+                    return Err(error);
+                }
                 if !samples.is_ready() {
                     self.clear(self.now, &self.placed(&gaps))?;
                 }
@@ -393,16 +404,16 @@ impl Stage {
         let room = &rooms[*closed];
         let view = room.view(shape, *room_times);
         let verdict = match (judge, &room.memory) {
-            (Judging::Host(judge), _) => {
+            (JudgeAt::Host(judge), _) => {
                 let sums = sums.get_or_insert_default();
                 kurtosis.sums_into(view, sums)?;
                 let Verdict { flagged, numbers, block_times, shape, .. } = judge.verdict(sums);
                 Verdict { sums: None, flagged, numbers, block_times, shape }
             }
-            (Judging::Device(judge), RoomMemory::Device(_, stream, _)) => {
+            (JudgeAt::Device(judge), RoomMemory::Device(_, stream, _)) => {
                 judge_there(kurtosis, judge, (&view, *stream), sums)?
             }
-            (Judging::Device(_), RoomMemory::Host(_)) => {
+            (JudgeAt::Device(_), RoomMemory::Host(_)) => {
                 unreachable!("both are where the stage is")
             }
         };

@@ -197,12 +197,14 @@ impl Division {
         let mut numbers = Judgement {
             blocks: self.len() as u64,
             samples,
-            lost: samples - valid,
+            lost: samples.saturating_sub(valid),
             ..Judgement::default()
         };
-        for missing in &flagged {
-            let block = missing.times.start / block_times;
-            for channel in missing.channels.clone() {
+        let start = Extents { channels: 0, inputs: 0, times: 0 };
+        let all = Extents { channels, inputs, times };
+        for missing in flagged.iter().filter_map(|missing| missing.within(&start, &all)) {
+            let block = missing.times.start / block_times.max(1);
+            for channel in missing.channels {
                 let row = (block * channels + channel) * inputs;
                 numbers.flagged_blocks += missing.inputs.len() as u64;
                 numbers.flagged +=

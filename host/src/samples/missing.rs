@@ -32,7 +32,7 @@ impl Missing {
     }
 
     /// The part within `extents` from `origin` on, counted from there.
-    pub(super) fn within(&self, origin: &Extents, extents: &Extents) -> Option<Self> {
+    pub(crate) fn within(&self, origin: &Extents, extents: &Extents) -> Option<Self> {
         let clip = |range: &Range<usize>, first: usize, count: usize| {
             let end = range.end.min(first.saturating_add(count));
             let start = range.start.max(first);

@@ -35,7 +35,7 @@ pub(crate) const PIECE_BYTES: usize = 32 << 20;
 pub(crate) const LEAST_ROW: usize = 4096;
 
 /// Most copies of rows that are enqueued for one piece.
-const MOST_COPIES: usize = 64;
+pub(crate) const MOST_COPIES: usize = 64;
 
 /// Samples in host memory that a [`Feeder`] carries.
 pub(crate) struct Parcel<'a> {

@@ -12,6 +12,7 @@ use crate::{
     error::{Error, Result},
     layout::Layout,
     samples::{extents::Memory, gather::Gather, view::Samples},
+    stream::feeder::{LEAST_ROW, MOST_COPIES},
 };
 
 /// The parts of a plan.
@@ -157,7 +158,12 @@ impl<B: Send> Parts<B> {
                 Some(owner) => {
                     let gaps: Vec<_> = share.gaps().collect();
                     let Part { backend, fetched, packed, .. } = part;
-                    let near = fetch(&gpu, fetched, owner, packed, &share, layout)?;
+                    let Some(near) = fetch(&gpu, fetched, owner, packed, &share, layout)? else {
+                        let bytes = share.gather_from(owner, layout)?;
+                        let (element, extents) = (share.element(), share.extents());
+                        let near = Samples::dense(bytes[..].into(), element, layout, extents);
+                        return work(backend, &near.missing_zeroed(&gaps), thing);
+                    };
                     let near = match share.is_zeroed() {
                         true => near.missing_zeroed(&gaps),
                         false => near.missing(&gaps),
@@ -170,7 +176,8 @@ impl<B: Send> Parts<B> {
 }
 
 /// Copies samples in the memory of `owner` to that of `gpu`, in the order of `layout`, and waits for it. Rows with something
-/// between them are put together where they are first: from one GPU to another they go one by one.
+/// between them are put together where they are first: from one GPU to another they go one by one. None where rows are short or
+/// many, or there is no memory: the way through the host is better then.
 fn fetch<'a>(
     gpu: &Arc<dyn Gpu>,
     room: &'a mut Buffer,
@@ -178,18 +185,28 @@ fn fetch<'a>(
     packed: &mut Option<Buffer>,
     samples: &Samples<'_>,
     layout: Layout,
-) -> Result<Samples<'a>> {
+) -> Result<Option<Samples<'a>>> {
     let gather = Gather::new(samples, layout, None);
     let bytes = gather.bytes();
     let (mut address, stream) = samples.on_device();
-    room.reserve(bytes)?;
-    let rows = gather.rows(0).unwrap_or_default();
+    let Some(rows) = gather.rows(LEAST_ROW).filter(|rows| rows.len() <= MOST_COPIES) else {
+        return Ok(None);
+    };
+    let reserved = |room: &mut Buffer| match room.reserve(bytes) {
+        Err(Error::OutOfMemory { .. }) => Ok(false),
+        done => done.map(|()| true),
+    };
+    if !reserved(room)? {
+        return Ok(None);
+    }
     if rows != [Rows::one(bytes)] {
         let mut there = match packed.take().filter(|packed| packed.is_of(owner)) {
             Some(there) => there,
             None => Buffer::new(owner, 0)?,
         };
-        there.reserve(bytes)?;
+        if !reserved(&mut there)? {
+            return Ok(None);
+        }
         for rows in &rows {
             // SAFETY: the room is as long as the gathered samples, which lie where their strides lead.
             unsafe { owner.copy_rows(stream, there.address(), address, rows)? };
@@ -202,7 +219,7 @@ fn fetch<'a>(
     unsafe { gpu.fetch(Stream::default(), room.address(), &**owner, address, bytes)? };
     gpu.wait(Stream::default())?;
     let near = room.slice().part(0..bytes);
-    Ok(Samples::dense(near.into(), samples.element(), layout, samples.extents()))
+    Ok(Some(Samples::dense(near.into(), samples.element(), layout, samples.extents())))
 }
 
 /// An error of a GPU with its name.

@@ -219,7 +219,7 @@ impl CudaGpu {
         Ok(raw)
     }
 
-    /// Context of another GPU's memory, which this one reaches over the bus from now on, if it can.
+    /// Context of another GPU's memory, which this one reaches over the bus from now on, if it can; none of memory from a pool.
     fn peer(&self, address: u64) -> Option<sys::CUcontext> {
         let mut context: sys::CUcontext = std::ptr::null_mut();
         // SAFETY: the attribute is a context, which is written; the driver only looks the address up.
@@ -485,11 +485,8 @@ impl Gpu for CudaGpu {
         }
         self.enter()?;
         let Some(peer) = self.peer(address) else {
-            return Err(Error::Device(format!(
-                "{}: memory at {address:#x} of {}, which the driver does not know",
-                self.name,
-                from.name()
-            )));
+            // SAFETY: the caller's promise.
+            return unsafe { self.fetch_through_host(stream, to, from, address, bytes) };
         };
         let (context, stream) = (self.context.as_raw(), self.stream(stream));
         // SAFETY: the caller's promise.
