@@ -46,7 +46,7 @@ impl Before {
         Ok(Self { flags: Some(Flags::new(shape, judge, block_times, gpus)?), ..self })
     }
 
-    /// Leaves some channels: all are judged, if samples are, and these summed.
+    /// Sums these channels alone; flags are judged on all.
     #[must_use]
     pub fn of_channels(self, channels: Range<usize>) -> Self {
         Self { channels: Some(channels), ..self }

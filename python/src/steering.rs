@@ -14,7 +14,7 @@ use crate::{
 
 /// A direction.
 #[derive(FromPyObject)]
-enum Direction {
+pub enum Direction {
     Vector([f64; 3]),
     Horizontal([f64; 2]),
 }
@@ -74,6 +74,7 @@ impl From<Direction> for Pointing {
 /// 7
 #[pyfunction]
 #[pyo3(signature = (array, *, pointings=Vec::new(), sources=Vec::new(), at=None, delayed=false, channels=None, polarisations=1))]
+#[expect(clippy::too_many_arguments, reason = "Python names them")]
 pub fn weights<'py>(
     py: Python<'py>,
     array: &Bound<'py, PyAny>,

@@ -58,6 +58,7 @@ parameters! {
 impl Level {
     /// Distance of a power from this level, by the distance of the next level: 0 to 1.
     #[inline(always)]
+    #[expect(clippy::manual_clamp, reason = "clamp has a panic, which kernels have none of")]
     pub fn part(self, next: Self, power: f64) -> f64 {
         let part = (power - self.power) / (next.power - self.power);
         if part < 0.0 {

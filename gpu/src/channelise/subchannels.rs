@@ -645,7 +645,7 @@ impl<S: Sample, const R: usize, const LEVELS: usize, const WARPS: usize>
             let [a, b, c, d] = if WARPS == 1 {
                 [kept(0), kept(1), kept(2), kept(3)]
             } else {
-                if r % 2 == 0 {
+                if r.is_multiple_of(2) {
                     // SAFETY: weights of two residues, stored before the first barrier.
                     let words = unsafe { load_shared_4(self.room_weights + 8 * r as u32) };
                     shared = words.map(f32::from_bits);
@@ -679,7 +679,7 @@ impl<S: Sample, const R: usize, const LEVELS: usize, const WARPS: usize>
     /// - `p.table` is as [`Upchannelise`] says.
     #[inline(always)]
     unsafe fn exchange(&self, buffer: u32, points: &mut [Complex<f32>; R]) {
-        let first = LEVELS - WARPS.trailing_zeros() as usize;
+        let first = LEVELS - (WARPS as u32).trailing_zeros() as usize;
         let mut roots = [[0.0; 2]; MOST as usize];
         // Two positions side by side: 16 bytes of a lane, 512 of a warp.
         let (warp, lane) = (Self::warp(), Self::lane());

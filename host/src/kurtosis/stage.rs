@@ -96,14 +96,14 @@ enum RoomMemory {
 #[derive(Debug)]
 enum JudgeAt {
     Host(Judge),
-    Device(JudgeOnGpu),
+    Device(Box<JudgeOnGpu>),
 }
 
 impl Stage {
     /// Room for `most` times, at least 1, rounded up to whole blocks of `block_times`.
     ///
     /// # Errors
-    /// As for [`Builder::build`]; the device's own.
+    /// As for [`Builder::build`](super::Builder::build); the device's own.
     pub fn new(
         gpu: &Arc<dyn Gpu>,
         shape: Shape,
@@ -118,7 +118,7 @@ impl Stage {
             Ok(RoomMemory::Device(buffer, gpu.create_stream()?, fill))
         };
         let rooms = [room()?, room()?];
-        let judge = JudgeAt::Device(JudgeOnGpu::new(gpu.clone(), judge));
+        let judge = JudgeAt::Device(Box::new(JudgeOnGpu::new(gpu.clone(), judge)));
         Ok(Self::of(rooms, Some(gpu.clone()), (kurtosis, judge), shape, most))
     }
 
