@@ -83,7 +83,8 @@ parameters! {
         pub gains: u64,
         /// [`ANY`], and more than [`MOST`] subchannels: `w`, f32, `M U` of them.
         pub weights: u64,
-        /// [`ANY`], and more than [`MOST`] subchannels: pairs of f32, 16-byte aligned: entry `s + i` is the [`twiddle`] of the bin at position `i` of a column of span `s`.
+        /// [`ANY`], and more than [`MOST`] subchannels: pairs of f32, 16-byte aligned: entry `s + i` is the [`twiddle`] of the bin
+        /// at position `i` of a column of span `s`.
         pub table: u64,
         /// Times before the samples.
         pub kept: u32,

@@ -999,8 +999,8 @@ impl Samples {
 }
 
 impl Outputs {
-    /// Files of beams of `length`: times, their timestamps, and the number of the first channel. Filterbank files, which have `names`, are dated by the array, heaps that
-    /// are sent by the timestamps.
+    /// Files of beams of `length`: times, their timestamps, and the number of the first channel. Filterbank files, which have
+    /// `names`, are dated by the array, heaps that are sent by the timestamps.
     pub fn create(
         options: &BeamOptions,
         shape: &Shape,
