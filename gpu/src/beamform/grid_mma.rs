@@ -13,8 +13,8 @@
 //! distance share accumulators; rows `H` and `-j H` of one matrix make both parts of a product in one: of 24 x 24
 //! dishes 12 registers a column. The pairs of a lane's dishes take others, read once a channel.
 //!
-//! Half a turn of both axes is in the weights: columns come in pairs without exception, and so do beams, whose cosines
-//! and sines are those of two more but for signs.
+//! Half a turn of both axes is in the weights: columns come in pairs without exception, and so do beams. The cosines
+//! and sines of a pair serve two more beams with other signs.
 //!
 //! Where shared memory has room for two stages of samples and two of `H`, one barrier a step is enough, and warps that make
 //! rows work beside warps that multiply.
@@ -404,7 +404,7 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     /// # Safety
     /// - All 32 lanes of the warp call it together, in a launch that keeps the conditions of [`GridMma`].
     /// - The stage's samples are complete, and visible to the warp; `pairs` are [those](Self::pairs) of the step and
-    ///   the warp's first rows, and are those of its last ones behind.
+    ///   the warp's first rows; afterwards they belong to its last rows.
     /// - `buffer` is the address of a buffer of `H`, of which no other warp uses these rows before the next barrier.
     #[inline(always)]
     unsafe fn rows<const ENCODING: u32>(
@@ -693,7 +693,7 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     /// - No other warp of the launch stores these beams.
     #[inline(always)]
     unsafe fn powers(&self, p: &GridMma, item: &Item, first: u32) {
-        // What follows from the lane is computed here, not kept in registers through the steps.
+        // Values made of the lane number are computed here, and take no registers during the steps.
         let lane = opaque(self.lane);
         let (k, half) = (lane % TURNS, lane / TURNS);
         if k >= p.rows.div_ceil(2) {
@@ -756,7 +756,7 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
 /// Stores a power; what rounding left below zero is zero.
 ///
 /// # Safety
-/// - The launch keeps the conditions of [`GridMma`]; `address` is that of a beam, which no other thread stores.
+/// - The launch keeps the conditions of [`GridMma`]; `address` is the address of a beam, which no other thread stores.
 #[inline(always)]
 unsafe fn store_power(p: &GridMma, address: u64, power: f32, gain: f32) {
     let power = if power < 0.0 { 0.0 } else { power } * gain;

@@ -21,7 +21,7 @@
 //! ```
 //!
 //! The first four levels of the transform merge points `U / 2` to `U / 16` apart, which have the same residue of `Q`, with
-//! the factors of 16 points; so the order of operations is that of the whole transform. A buffer of two is written
+//! the factors of 16 points; so operations have the order of the whole transform. A buffer of two is written
 //! while the other is read, and one barrier of the block a spectrum is enough.
 //!
 //! Kernels with sums in registers are bound by the issue of instructions. With `U = 16` and four taps a sample takes 8 FP32
@@ -447,7 +447,7 @@ struct Blocks<'a, S, const R: usize, const LEVELS: usize, const WARPS: usize> {
     /// block's two buffers of points.
     room: u32,
     room_out: u32,
-    /// Of several warps: weights of the last two taps of the warp's residues. Those of the first two lie in shared memory,
+    /// Of several warps: weights of the last two taps of the warp's residues. Shared memory holds the first two taps' weights,
     /// `[residue][tap]`. One warp has its weights among the parameters, as constant operands.
     weights: [[f32; 2]; R],
     room_weights: u32,

@@ -5,8 +5,8 @@
 //! least <= (S2 / S0 - g(p)) / p^2 <= most
 //! ```
 //!
-//! Limits and `g` come from tables by the power, limits also by the number of samples; both are interpolated. The operations
-//! are those of the host, in f64 and its order (`abi::kurtosis`): verdicts are the same.
+//! Limits and `g` come from tables by the power, limits also by the number of samples; both are interpolated. The host
+//! does the same operations on f64 in the same order (`abi::kurtosis`), and flags the same blocks.
 //!
 //! The host makes limits as they are needed. A thread that needs one which is not there marks it; the host makes it, and has all
 //! judged again.

@@ -39,11 +39,6 @@ impl Buffer {
         self.bytes
     }
 
-    /// Whether it is in the memory of `gpu`.
-    pub(crate) fn is_of(&self, gpu: &Arc<dyn Gpu>) -> bool {
-        Arc::ptr_eq(&self.gpu, gpu)
-    }
-
     /// Makes the buffer at least `bytes` long; contents are undefined where it was shorter.
     ///
     /// # Errors

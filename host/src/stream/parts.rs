@@ -200,7 +200,7 @@ fn fetch<'a>(
         return Ok(None);
     }
     if rows != [Rows::one(bytes)] {
-        let mut there = match packed.take().filter(|packed| packed.is_of(owner)) {
+        let mut there = match packed.take().filter(|packed| Arc::ptr_eq(packed.gpu(), owner)) {
             Some(there) => there,
             None => Buffer::new(owner, 0)?,
         };
