@@ -10,6 +10,7 @@ pub(crate) mod backend;
 pub(crate) mod baseline_counts;
 pub(crate) mod baselines;
 pub(crate) mod bits;
+pub(crate) mod counting;
 pub(crate) mod cpu;
 pub(crate) mod delay;
 pub(crate) mod gates;

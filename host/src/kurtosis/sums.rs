@@ -44,7 +44,7 @@ pub struct Sums {
 
 /// Numbers of samples of inputs and channels in judged blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Judgement {
+pub struct FlagCounts {
     /// Number of judged blocks, each of one input and channel.
     pub blocks: u64,
     /// Number of flagged blocks.
@@ -57,7 +57,7 @@ pub struct Judgement {
     pub flagged: u64,
 }
 
-impl AddAssign for Judgement {
+impl AddAssign for FlagCounts {
     fn add_assign(&mut self, other: Self) {
         self.blocks += other.blocks;
         self.flagged_blocks += other.flagged_blocks;
@@ -75,7 +75,7 @@ pub struct Verdict<'a> {
     /// Flagged samples, neighbouring inputs together; times are counted from the first of the stretch.
     pub flagged: Vec<Missing>,
     /// Numbers of its blocks and samples.
-    pub numbers: Judgement,
+    pub numbers: FlagCounts,
     /// Times of a block; the last one may have fewer.
     pub block_times: usize,
     /// Numbers of blocks of times, channels and inputs.
@@ -88,7 +88,7 @@ impl<'a> Verdict<'a> {
         let (division, cells) = (sums.division(), sums.cells());
         let all = |cells: &[[i64; 3]]| cells.iter().map(|sums| sums[0] as u64).sum::<u64>();
         let valid = cells.par_chunks(LEAST_SHARED).map(all).sum();
-        let verdict = division.verdict(flagged, valid, |cell| cells[cell][0] as u64);
+        let verdict = division.verdict(flagged, valid, |of| all(&cells[of]));
         Self { sums: Some(sums), ..verdict }
     }
 }
@@ -184,21 +184,21 @@ impl Division {
         valid
     }
 
-    /// The verdict that the samples `flagged` are flagged, whole cells, where all cells have `valid` valid samples, each as
-    /// `of_cell` says.
+    /// The verdict that the samples `flagged` are flagged, whole cells, where all cells have `valid` valid samples, and
+    /// neighbours of a row as many as `of_cells` says.
     pub(super) fn verdict<'a>(
         &self,
         flagged: Vec<Missing>,
         valid: u64,
-        of_cell: impl Fn(usize) -> u64,
+        of_cells: impl Fn(Range<usize>) -> u64,
     ) -> Verdict<'a> {
         let &Self { channels, inputs, times, block_times } = self;
         let samples = (channels * inputs * times) as u64;
-        let mut numbers = Judgement {
+        let mut numbers = FlagCounts {
             blocks: self.len() as u64,
             samples,
             lost: samples.saturating_sub(valid),
-            ..Judgement::default()
+            ..FlagCounts::default()
         };
         let start = Extents { channels: 0, inputs: 0, times: 0 };
         let all = Extents { channels, inputs, times };
@@ -207,8 +207,7 @@ impl Division {
             for channel in missing.channels {
                 let row = (block * channels + channel) * inputs;
                 numbers.flagged_blocks += missing.inputs.len() as u64;
-                numbers.flagged +=
-                    missing.inputs.clone().map(|input| of_cell(row + input)).sum::<u64>();
+                numbers.flagged += of_cells(row + missing.inputs.start..row + missing.inputs.end);
             }
         }
         let shape = [self.blocks(), channels, inputs];
