@@ -18,6 +18,7 @@ pub(crate) mod gpu;
 pub(crate) mod on_device;
 pub(crate) mod ones;
 pub(crate) mod plan;
+pub(crate) mod scattered;
 pub(crate) mod split;
 pub(crate) mod time_blocks;
 pub(crate) mod valid;

@@ -126,29 +126,39 @@ impl Division {
         block * self.block_times..((block + 1) * self.block_times).min(self.times)
     }
 
-    /// Samples of cells whose flag is not 0, `[block][channel][input]`: neighbouring inputs together.
+    /// Samples of cells whose flag is 1, others 0, `[block][channel][input]`: neighbouring inputs together.
     pub(super) fn pieces(&self, flags: &[u8]) -> Vec<Missing> {
         // Most flags are 0: sixteen are looked at together.
         let (words, rest) = flags.as_chunks::<16>();
-        let any = words.iter().enumerate().filter(|(_, word)| u128::from_ne_bytes(**word) != 0);
-        let rest = (flags.len() - rest.len(), rest);
-        let words = any.map(|(number, word)| (16 * number, &word[..]));
+        let mut last = [0; 16];
+        last[..rest.len()].copy_from_slice(rest);
         let mut pieces: Vec<Missing> = Vec::new();
         let mut next = 0;
-        for (first, flags) in words.chain([rest]) {
-            for (at, _) in flags.iter().enumerate().filter(|(_, flag)| **flag != 0) {
-                let cell = first + at;
-                let (row, input) = (cell / self.inputs, cell % self.inputs);
-                match pieces.last_mut() {
-                    Some(last) if cell == next && input > 0 => last.inputs.end = input + 1,
-                    _ => {
-                        let (times, channel) =
-                            (self.range(row / self.channels), row % self.channels);
-                        let piece = Missing::times(times).of_channels(channel..channel + 1);
-                        pieces.push(piece.of_inputs(input..input + 1));
+        for (number, word) in words.iter().chain([&last]).enumerate() {
+            // A byte of ones for each flag.
+            let mut left = u128::from_le_bytes(*word) * 255;
+            let mut cell = 16 * number;
+            while left != 0 {
+                let none = left.trailing_zeros();
+                let some = (left >> none).trailing_ones();
+                left = left.checked_shr(none + some).unwrap_or_default();
+                cell += none as usize / 8;
+                let end = cell + some as usize / 8;
+                while cell < end {
+                    let (row, input) = (cell / self.inputs, cell % self.inputs);
+                    let count = (end - cell).min(self.inputs - input);
+                    match pieces.last_mut() {
+                        Some(last) if cell == next && input > 0 => last.inputs.end = input + count,
+                        _ => {
+                            let (times, channel) =
+                                (self.range(row / self.channels), row % self.channels);
+                            let piece = Missing::times(times).of_channels(channel..channel + 1);
+                            pieces.push(piece.of_inputs(input..input + count));
+                        }
                     }
+                    cell += count;
+                    next = cell;
                 }
-                next = cell + 1;
             }
         }
         pieces
