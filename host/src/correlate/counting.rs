@@ -13,8 +13,9 @@ use rayon::Yield;
 use super::{gates::Gates, valid::Counter, visibilities::ValidCounts};
 use crate::samples::{missing::Missing, shape::Shape};
 
-/// Most blocks that wait to be counted.
+/// Most blocks that wait to be counted, and gaps of theirs, of 48 bytes each.
 const MOST_WAITING: usize = 64;
+const MOST_GAPS: usize = 1 << 16;
 
 /// Counter of the samples behind a gate's sums, which other threads have while the caller goes on.
 #[derive(Default)]
@@ -42,7 +43,8 @@ impl Counting {
             return self.settle(shape).add(shape, gaps, gates, times);
         }
         self.waiting.push((gaps.to_vec(), times));
-        let must_wait = self.waiting.len() >= MOST_WAITING;
+        let gaps: usize = self.waiting.iter().map(|(gaps, _)| gaps.len()).sum();
+        let must_wait = self.waiting.len() >= MOST_WAITING || gaps >= MOST_GAPS;
         let is_back = match &self.away {
             Some(away) if !must_wait => match away.try_recv() {
                 Ok(counted) => {

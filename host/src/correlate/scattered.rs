@@ -4,7 +4,7 @@
 //! pairs that lose the same time samples are few, too: they are counted themselves. Time samples lost to a baseline are those lost to
 //! either input, less those lost to both.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 use super::{
     baseline_counts::Pairs,
@@ -66,7 +66,7 @@ impl Scattered {
         if pairs > MOST_PAIRS * inputs {
             return false;
         }
-        let count = |times: std::ops::Range<usize>| before[times.end] - before[times.start];
+        let count = |times: Range<usize>| before[times.end] - before[times.start];
         for gap in &gaps {
             let (own, times) = (of_inputs(gap), count(gap.times.clone()));
             if own.len() == inputs {

@@ -240,10 +240,20 @@ impl Counter {
 fn scattered(shape: &Shape, of_channels: Vec<Scattered>) -> Option<BaselineCounts> {
     let pairs = of_channels.into_par_iter().map(|lost| lost.finish(shape.inputs));
     let pairs: Vec<Option<Pairs>> = pairs.collect();
-    let is_any = pairs.iter().any(Option::is_some);
+    if pairs.iter().all(Option::is_none) {
+        return None;
+    }
+    let mut parts: Vec<(usize, Option<Pairs>)> = Vec::new();
+    for (end, pairs) in (1..).zip(pairs) {
+        match parts.last_mut() {
+            // Channels that lost nothing stay together.
+            Some((last, None)) if pairs.is_none() => *last = end,
+            _ => parts.push((end, pairs)),
+        }
+    }
     let none = || Pairs::new(vec![0; shape.inputs], |_, _| 0);
-    let parts = (1..).zip(pairs).map(|(end, pairs)| (end, pairs.unwrap_or_else(none)));
-    is_any.then(|| BaselineCounts::from_parts(shape.inputs, parts))
+    let parts = parts.into_iter().map(|(end, pairs)| (end, pairs.unwrap_or_else(none)));
+    Some(BaselineCounts::from_parts(shape.inputs, parts))
 }
 
 /// The times that are lost to each pair of inputs of one channel.

@@ -62,7 +62,7 @@ use crate::{
 pub struct Stage {
     /// GPU that has the samples; none for host memory.
     gpu: Option<Arc<dyn Gpu>>,
-    /// The stream of copies to the GPU, behind which the room's waits.
+    /// The stream of copies from host memory, which the stream of a room waits for.
     copies: Stream,
     block_times: usize,
     judge: JudgeAt,
