@@ -198,14 +198,15 @@ impl Case {
                         stage.begin()?;
                         // SAFETY: the samples outlive the stage.
                         unsafe { stage.put_ahead(samples)? };
+                        stage.close();
                     }
-                    stage.close();
                     stage.settle()?;
                     if block + 1 < BLOCKS {
-                        // As of a recording, the next samples come while these are judged and counted.
+                        // As of a recording, the next samples come and are judged while these are used.
                         stage.begin()?;
                         // SAFETY: as above.
                         unsafe { stage.put_ahead(samples)? };
+                        stage.close();
                     }
                     stages[0] += start.elapsed().as_secs_f64();
                     let start = Instant::now();
@@ -224,7 +225,7 @@ impl Case {
             let [put, judge, add] = stages.map(|seconds| 1e3 * seconds / blocks as f64);
             println!(
                 "  correlated from the {from}: {:.3} ms a block, masked {:.3} ms ({:+.1} %); of which putting {put:.3}, \
-                 judging {judge:.3}, enqueuing and counting {add:.3} ms",
+                 judging {judge:.3}, enqueuing {add:.3} ms",
                 1e3 / BLOCKS as f64 * without,
                 1e3 / BLOCKS as f64 * with,
                 100.0 * (with / without - 1.0)

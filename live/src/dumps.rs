@@ -1,6 +1,6 @@
 //! Dumps at multiples of the integration since the sync time.
 
-use corrust_host::{Correlator, Result, kurtosis::Judgement, samples::Shape};
+use corrust_host::{Correlator, Result, kurtosis::FlagCounts, samples::Shape};
 use corrust_recordings::run::{Folding, Integration};
 
 use super::{
@@ -108,7 +108,7 @@ impl<C: Channels> Integrator<C> {
     }
 
     /// Numbers of blocks and samples that were judged; [`None`] where nothing is judged.
-    pub fn judged(&self) -> Option<Judgement> {
+    pub fn judged(&self) -> Option<FlagCounts> {
         self.steps.judged()
     }
 

@@ -6,7 +6,7 @@ use corrust_host::{
     Correlator, Device, Error, Layout, Result, Samples, Upchanneliser,
     channelise::SpectrumEncoding,
     device::Gpu,
-    kurtosis::{Judge, Judgement, Kurtosis, Stage},
+    kurtosis::{FlagCounts, Judge, Kurtosis, Stage},
     samples::{Memory, Shape},
 };
 
@@ -126,7 +126,7 @@ impl Steps {
     }
 
     /// Numbers of blocks and samples that were judged; [`None`] where nothing is flagged.
-    pub(super) fn judged(&self) -> Option<Judgement> {
+    pub(super) fn judged(&self) -> Option<FlagCounts> {
         self.before.flags.as_ref().map(|flags| flags.judged)
     }
 }
@@ -201,7 +201,7 @@ struct Flags {
     room: Stage,
     /// The first time in the room, and how many before the first sample are lost; [`None`] of an empty one.
     held: Option<(u64, usize)>,
-    judged: Judgement,
+    judged: FlagCounts,
 }
 
 impl Flags {
@@ -216,7 +216,7 @@ impl Flags {
         };
         // A room that does not fit is refused now.
         room.begin()?;
-        Ok(Self { room, held: None, judged: Judgement::default() })
+        Ok(Self { room, held: None, judged: FlagCounts::default() })
     }
 
     /// Judges samples from time `start` on, and adds whole blocks to `sums`.

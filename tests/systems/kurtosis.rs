@@ -1,11 +1,12 @@
 //! Spectral kurtosis on every backend: sums of powers equal plain loops, in every order in memory; verdicts of a GPU are the
 //! CPU's, and flagged samples become zero where they lie.
 
-use corrust_gpu::abi::kurtosis::{JUDGING, MOMENTS, MOST_TIMES};
+use corrust_gpu::abi::kurtosis::{JUDGE_CELLS, MOMENTS, MOST_TIMES};
 use corrust_host::{
-    Device, Encoding, Layout, Samples,
+    Correlator, Device, Encoding, Layout, Samples,
+    correlate::baseline,
     device::{Buffer, Stream},
-    kurtosis::{Judge, Judgement, Kurtosis, Stage, Sums, Verdict},
+    kurtosis::{FlagCounts, Judge, Kurtosis, Stage, Sums, Verdict},
     samples::{Missing, Shape},
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -300,7 +301,7 @@ fn varied(rng: &mut StdRng, encoding: Encoding, sizes: [usize; 3], block_times: 
 fn judges_on(device: Device) {
     let Some(gpu) = device::open(device) else { return };
     let mut rng = StdRng::seed_from_u64(5);
-    let threads = JUDGING.entry.threads as usize;
+    let threads = JUDGE_CELLS.entry.threads as usize;
     for (number, sizes @ [channels, inputs, times]) in
         [[1, 1, 40], [2, threads / 2 - 1, 40], [1, threads, 33], [1, threads + 1, 16], [4, 19, 150]]
             .into_iter()
@@ -338,7 +339,7 @@ fn judges_on(device: Device) {
                         && flag.inputs.contains(&input)
                 })
             };
-            let mut numbers = Judgement::default();
+            let mut numbers = FlagCounts::default();
             for (block, channel, input) in ndarray::indices([shape.0, channels, inputs]) {
                 let valid = sums.values[[block, channel, input, 0]] as u64;
                 let all = sums.range(block).len() as u64;
@@ -373,6 +374,145 @@ fn judges_on(device: Device) {
             }
         }
     }
+}
+
+/// Correlations of stretches in a GPU's memory, each of which is closed before the one before is judged, are those of samples of
+/// which the flagged ones are left out, and so are counts of valid samples. Blocks of which some is lost, in every other stretch, need
+/// limits that no block before needed. The caller's samples stay as they were.
+fn correlates_behind_on(device: Device) {
+    let Some(gpu) = device::open(device) else { return };
+    let mut rng = StdRng::seed_from_u64(23);
+    let block_times = 32;
+    // The last block is shorter; rows of `cnt` are words of 16 bytes, of 4, and of samples.
+    for (number, times) in [96, 124, 117].into_iter().enumerate() {
+        let encoding = ENCODINGS[number];
+        let sizes @ [channels, inputs, _] = [2, 5, times];
+        for layout in Layout::ALL {
+            let what = format!("{encoding} {layout}, {times} times");
+            let cases: Vec<Case> =
+                (0..5).map(|_| varied(&mut rng, encoding, sizes, block_times)).collect();
+            let turned: Vec<Vec<u8>> =
+                cases.iter().map(|case| case.samples().gather(layout).unwrap()).collect();
+            let buffers = turned.iter().map(|bytes| {
+                let buffer = Buffer::new(&gpu, bytes.len()).unwrap();
+                buffer.upload(Stream::default(), bytes).unwrap();
+                buffer
+            });
+            let buffers: Vec<Buffer> = buffers.collect();
+            let lost = |number: usize| match number % 2 {
+                0 => Vec::new(),
+                _ => vec![Missing::times(30..37 + number).of_inputs(1..3).of_channels(0..channels)],
+            };
+            let shape = Shape { inputs, channels, encoding, layout };
+            let judge = Judge::new(encoding, 0.02).unwrap();
+            let mut stage = Stage::new(&gpu, shape, judge.clone(), block_times, times).unwrap();
+            let plan = || Correlator::builder(inputs, channels).encoding(encoding).layout(layout);
+            let mut ours = plan().gpu(gpu.clone()).build().unwrap();
+            let mut theirs = plan().device(Device::Cpu).build().unwrap();
+            let mut valid = vec![[0; 15]; channels];
+            for next in 0..=cases.len() {
+                if let Some(buffer) = buffers.get(next) {
+                    let samples = Samples::new(buffer.slice(), inputs, channels, encoding, layout);
+                    stage.begin().unwrap();
+                    stage.put(&samples.unwrap().missing(&lost(next))).unwrap();
+                    stage.close();
+                }
+                let Some(number) = next.checked_sub(1) else { continue };
+                let lost = lost(number);
+                let values = cases[number].sums(0, block_times, &lost);
+                let shape = (times.div_ceil(block_times), channels, inputs, 3);
+                let values = ndarray::Array4::from_shape_vec(shape, values).unwrap();
+                let flagged = judge.flagged(&Sums { values, block_times, times });
+                assert_eq!(stage.judge().unwrap().flagged, flagged, "{what}: {number}");
+                assert!(!flagged.is_empty(), "{what}: {number}");
+                ours.accumulate(stage.view()).unwrap();
+                let missing = [lost, flagged].concat();
+                let samples = cases[number].view(&turned[number], layout);
+                let left = samples.missing(&missing).gather(layout).unwrap();
+                theirs.accumulate(&left[..]).unwrap();
+                let is_valid = |time: usize, channel: usize, input: usize| {
+                    !missing.iter().any(|gap| {
+                        gap.times.contains(&time)
+                            && gap.channels.contains(&channel)
+                            && gap.inputs.contains(&input)
+                    })
+                };
+                for (channel, i, j) in ndarray::indices([channels, inputs, inputs]) {
+                    let both =
+                        |time: &usize| is_valid(*time, channel, i) && is_valid(*time, channel, j);
+                    if j <= i {
+                        valid[channel][baseline(i, j)] += (0..times).filter(both).count() as u64;
+                    }
+                }
+            }
+            let [ours, theirs] = [ours.dump().unwrap(), theirs.dump().unwrap()];
+            assert!(ours.visibilities == theirs.visibilities, "{what}");
+            for (channel, b) in ndarray::indices([channels, 15]) {
+                assert_eq!(ours.valid.get(channel, b), valid[channel][b], "{what}: {channel} {b}");
+            }
+            for (buffer, bytes) in buffers.iter().zip(&turned) {
+                let mut after = vec![0; bytes.len()];
+                buffer.download(Stream::default(), &mut after).unwrap();
+                assert!(after == *bytes, "{what}: samples of the caller were changed");
+            }
+        }
+    }
+}
+
+/// Counts of more blocks than may wait, in pieces of an integration that begins anew, are those of plain loops.
+#[test]
+fn cpu_counts_many_blocks() {
+    let mut rng = StdRng::seed_from_u64(41);
+    let (channels, inputs, times) = (3, 6, 4);
+    let mut plan = Correlator::builder(inputs, channels).device(Device::Cpu).build().unwrap();
+    let samples = vec![1_u8; 2 * channels * inputs * times];
+    let samples = Samples::new(&samples[..], inputs, channels, Encoding::Ci8, Layout::Tcn).unwrap();
+    for blocks in [300, 0, 1, 70] {
+        let mut expected = vec![[0; 21]; channels];
+        for block in 0..blocks {
+            let gap = |_| {
+                let [time, channel, input] =
+                    [times, channels, inputs].map(|count| rng.random_range(0..count));
+                let gap = Missing::times(time..times).of_channels(channel..channels);
+                gap.of_inputs(input..rng.random_range(input..inputs) + 1)
+            };
+            let gaps: Vec<Missing> = (0..block % 4).map(gap).collect();
+            plan.accumulate(samples.missing(&gaps)).unwrap();
+            let is_valid = |time: usize, channel: usize, input: usize| {
+                !gaps.iter().any(|gap| {
+                    gap.times.contains(&time)
+                        && gap.channels.contains(&channel)
+                        && gap.inputs.contains(&input)
+                })
+            };
+            for (channel, i, j) in ndarray::indices([channels, inputs, inputs]) {
+                let both =
+                    |time: &usize| is_valid(*time, channel, i) && is_valid(*time, channel, j);
+                if j <= i {
+                    expected[channel][baseline(i, j)] += (0..times).filter(both).count() as u64;
+                }
+            }
+        }
+        if blocks == 70 {
+            plan.reset();
+            expected = vec![[0; 21]; channels];
+        }
+        let dump = plan.dump().unwrap();
+        for (channel, b) in ndarray::indices([channels, 21]) {
+            assert_eq!(dump.valid.get(channel, b), expected[channel][b], "{blocks}: {channel} {b}");
+        }
+    }
+}
+
+#[test]
+fn sim_correlates_stretches_behind() {
+    correlates_behind_on(Device::Sim);
+    conflicts::check();
+}
+
+#[test]
+fn cuda_correlates_stretches_behind() {
+    correlates_behind_on(Device::Cuda(0));
 }
 
 #[test]

@@ -93,8 +93,8 @@ pub fn statistic(samples: f64, squares: f64, square: f64, power: f64) -> f64 {
 }
 
 parameters! {
-    /// Limits for blocks of one kind of noise and one number of valid samples.
-    pub struct Rule {
+    /// Rows of limits for blocks of one kind of noise and one number of valid samples.
+    pub struct LimitRows {
         /// Valid samples; blocks with less than [`FEWEST_SAMPLES`] are not judged.
         pub samples: f64,
         /// Distance of the number of samples from that of `row`, by the distance of that of `next`: 0 to 1.
@@ -106,29 +106,51 @@ parameters! {
     }
 }
 
+parameters! {
+    /// Limits of the statistic of noise, as bits of f64, or [`UNKNOWN`].
+    pub struct Limits {
+        /// The least that is not flagged.
+        pub least: u64,
+        /// The most.
+        pub most: u64,
+    }
+}
+
 /// Bits of a limit that the host has not made.
 pub const UNKNOWN: u64 = u64::MAX;
 
 parameters! {
-    /// Parameters of [`JUDGING`]. Grid: any; the threads share the cells.
-    pub struct Judging {
+    /// Parameters of [`JUDGE_CELLS`]. Grid: any; the threads share the cells.
+    ///
+    /// The samples of a cell are words of 1, 2, 4 or 16 bytes, one sample or several that lie together.
+    pub struct JudgeCells {
         /// Sums as of [`Moments::sums`].
         pub sums: u64,
         /// Result, a byte each `[block][channel][input]`: 1 is flagged.
         pub flags: u64,
-        /// Class of each cell, which has a rule, u32 `[block][channel][input]`; or 0: cells of the last block are of class 1, all
-        /// others of class 0.
+        /// Class of each cell, which has rows of limits, u32 `[block][channel][input]`; or 0: cells of the last block are of class
+        /// 1, all others of class 0.
         pub classes: u64,
-        /// [`Rule`] `[kind][class]`, 8-byte aligned.
-        pub rules: u64,
+        /// [`LimitRows`] `[kind][class]`, 8-byte aligned.
+        pub rows: u64,
         /// Kind of noise of each channel, u32.
         pub kinds: u64,
         /// [`Level`] `[kind][`[`LEVELS`]`]`, ascending powers, 8-byte aligned.
         pub levels: u64,
-        /// Least and most of the statistic, f64 `[row][`[`LEVELS`]`][2]`, or [`UNKNOWN`].
+        /// [`Limits`] `[row][`[`LEVELS`]`]`, 8-byte aligned.
         pub limits: u64,
-        /// Bytes `[row][`[`LEVELS`]`]` that become 1 where a cell needs an unknown limit; its flag has no meaning then.
+        /// Bytes `[row][`[`LEVELS`]`]` that become 1 where a cell needs an unknown limit; the cell is not flagged then.
         pub wanted: u64,
+        /// Samples that were summed: those of flagged cells become zero.
+        pub samples: u64,
+        /// Bytes from one block of times to the next.
+        pub block_stride: u64,
+        /// Bytes from one channel to the next.
+        pub channel_stride: u64,
+        /// Bytes from one input to the next.
+        pub input_stride: u64,
+        /// Bytes from one word of a cell to the next.
+        pub word_stride: u64,
         /// Number of cells: blocks of times by `C` by `N`.
         pub cells: u64,
         /// `C`.
@@ -137,14 +159,22 @@ parameters! {
         pub inputs: u32,
         /// Number of classes.
         pub of_kind: u32,
+        /// Words of a cell.
+        pub block_words: u32,
+        /// Words of a cell of the last block.
+        pub last_words: u32,
+        /// Bytes of a word, of which all addresses of words are multiples.
+        pub word: u32,
+        /// Byte of a sample that is zero.
+        pub zero: u32,
         /// Zero.
         pub reserved: u32,
     }
 }
 
-kernels! { JUDGING_OF_BLOCKS:
-    /// Judges sums of blocks of samples: a thread a cell.
-    JUDGING: Kernel<Judging> = Kernel::new("kurtosis_judge", 256).min_blocks(4).sectors(8);
+kernels! { JUDGE_ENTRIES:
+    /// Judges sums of blocks of samples, and gives flagged samples the value zero: a thread a cell.
+    JUDGE_CELLS: Kernel<JudgeCells> = Kernel::new("kurtosis_judge", 256).min_blocks(4).sectors(8);
 }
 
 kernels! { MOMENTS_OF_BLOCKS:
@@ -155,4 +185,4 @@ kernels! { MOMENTS_OF_BLOCKS:
 }
 
 /// Entries of all.
-pub(super) const ENTRIES: &[&[Entry]] = &[MOMENTS_OF_BLOCKS, JUDGING_OF_BLOCKS];
+pub(super) const ENTRIES: &[&[Entry]] = &[MOMENTS_OF_BLOCKS, JUDGE_ENTRIES];

@@ -184,6 +184,13 @@ impl Pairs {
         self.of_classes(self.classes[i] as usize, self.classes[j] as usize)
     }
 
+    /// Takes `count` from that of a baseline, of two inputs whose classes have no others.
+    pub(super) fn subtract(&mut self, of: usize, count: u64) {
+        let (i, j) = inputs_of(of);
+        let [a, b] = [i, j].map(|input| self.classes[input] as usize);
+        self.counts[baseline(a.max(b), a.min(b))] -= count;
+    }
+
     fn of_classes(&self, a: usize, b: usize) -> u64 {
         self.counts[baseline(a.max(b), a.min(b))]
     }

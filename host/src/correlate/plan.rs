@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{
-    bits,
-    split::plain,
-    valid::{Counter, DelayedGaps},
-};
+use super::{bits, counting::Counting, split::plain, valid::DelayedGaps};
 use crate::{
     backend::Placed,
     correlate::{
@@ -119,7 +115,7 @@ impl Builder {
         Ok(Correlator {
             several: gpus.len().min(shape.channels) > 1,
             backend: backend(&gpus, &setup)?,
-            counters: (0..gates).map(|_| Counter::default()).collect(),
+            counters: (0..gates).map(|_| Counting::default()).collect(),
             delays: shifts.iter().any(|&shift| shift > 0).then(|| DelayedGaps::new(&shifts)),
             shape,
             times: 0,
@@ -163,7 +159,7 @@ pub struct Correlator {
     /// Whether several GPUs share the channels.
     several: bool,
     /// The samples behind each gate's sums.
-    counters: Vec<Counter>,
+    counters: Vec<Counting>,
     delays: Option<DelayedGaps>,
     times: u64,
     /// Transposer of blocks of time samples in a GPU's memory, once there were any.
@@ -516,11 +512,14 @@ impl Correlator {
         Ok(behind)
     }
 
-    /// Waits until the device has summed everything that it was given.
+    /// Waits until the device has summed everything that it was given, and all valid samples are counted.
     ///
     /// # Errors
     /// The device's own.
     pub fn wait(&mut self) -> Result<()> {
+        self.counters.iter_mut().for_each(|counter| {
+            counter.settle(&self.shape);
+        });
         self.backend.wait()
     }
 
@@ -529,7 +528,7 @@ impl Correlator {
     pub fn reset(&mut self) {
         self.times = 0;
         self.backend.reset();
-        self.counters.fill_with(Counter::default);
+        self.counters.fill_with(Counting::default);
     }
 }
 

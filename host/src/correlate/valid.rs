@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use super::{
     baseline_counts::{BaselineCounts, Pairs},
     gates::Gates,
+    scattered::Scattered,
     visibilities::ValidCounts,
 };
 use crate::samples::{missing::Missing, shape::Shape};
@@ -85,6 +86,8 @@ pub(super) struct Counter {
     /// Time samples at which one input of a baseline or the other is missing, of the other blocks: sums of some blocks, each of
     /// fewer and with a smaller table than the one before; the binary logarithm of the number of blocks, rounded up.
     lost_each: Vec<(u32, BaselineCounts)>,
+    /// Others of these, of each channel.
+    scattered: Vec<Scattered>,
 }
 
 /// Counts of a channel, by [`Counter`].
@@ -165,11 +168,31 @@ impl Counter {
         edges.retain(|&edge| edge <= shape.channels);
         edges.sort_unstable();
         edges.dedup();
-        let parts = edges.par_windows(2).map(|channels| {
-            let gaps = gaps.iter().filter(|gap| gap.channels.contains(&channels[0]));
+        let mut of_parts = vec![Vec::new(); edges.len() - 1];
+        for gap in gaps {
+            let place = |channel| edges.partition_point(|&edge| edge < channel);
+            let last = place(gap.channels.end).min(of_parts.len());
+            of_parts[place(gap.channels.start).min(last)..last]
+                .iter_mut()
+                .for_each(|part| part.push(gap));
+        }
+        if let Some(before) = &of_all {
+            self.scattered.resize_with(shape.channels, Scattered::default);
+            for (channels, gaps) in edges.windows(2).zip(&mut of_parts) {
+                // Channels that are alike share a table.
+                let is_one = channels[1] - channels[0] == 1;
+                if is_one && self.scattered[channels[0]].add(gaps, shape.inputs, before) {
+                    gaps.clear();
+                }
+            }
+        }
+        if of_parts.iter().all(Vec::is_empty) {
+            return;
+        }
+        let parts = edges.par_windows(2).zip(&of_parts).map(|(channels, gaps)| {
             let own = of_all.is_none().then(|| before(channels[0]));
             let before = own.as_ref().or(of_all.as_ref()).expect("one of them");
-            (channels[1], lost(&gaps.collect::<Vec<_>>(), shape.inputs, before))
+            (channels[1], lost(gaps, shape.inputs, before))
         });
         let lost = BaselineCounts::from_parts(shape.inputs, parts.collect::<Vec<_>>());
         // Blocks miss few inputs each, together many: sums of as many blocks are added, so that most sums are small tables.
@@ -191,7 +214,9 @@ impl Counter {
     /// samples among them.
     pub(super) fn finish(self, shape: &Shape) -> (u64, ValidCounts) {
         let rest = self.times - self.lost;
+        let scattered = scattered(shape, self.scattered);
         let sums = self.lost_each.into_iter().map(|(_, sum)| sum).rev();
+        let sums = scattered.into_iter().chain(sums);
         let lost_each = sums.reduce(|small, mut large| {
             large.add(&small);
             large
@@ -209,6 +234,26 @@ impl Counter {
         let valid = lost_each.unwrap_or_else(none).map(|channel, lost| of(channel) - lost, true);
         (self.times + most, ValidCounts::Each(valid))
     }
+}
+
+/// Counts of all channels, if any lost something.
+fn scattered(shape: &Shape, of_channels: Vec<Scattered>) -> Option<BaselineCounts> {
+    let pairs = of_channels.into_par_iter().map(|lost| lost.finish(shape.inputs));
+    let pairs: Vec<Option<Pairs>> = pairs.collect();
+    if pairs.iter().all(Option::is_none) {
+        return None;
+    }
+    let mut parts: Vec<(usize, Option<Pairs>)> = Vec::new();
+    for (end, pairs) in (1..).zip(pairs) {
+        match parts.last_mut() {
+            // Channels that lost nothing stay together.
+            Some((last, None)) if pairs.is_none() => *last = end,
+            _ => parts.push((end, pairs)),
+        }
+    }
+    let none = || Pairs::new(vec![0; shape.inputs], |_, _| 0);
+    let parts = parts.into_iter().map(|(end, pairs)| (end, pairs.unwrap_or_else(none)));
+    Some(BaselineCounts::from_parts(shape.inputs, parts))
 }
 
 /// The times that are lost to each pair of inputs of one channel.

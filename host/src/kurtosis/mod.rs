@@ -26,4 +26,4 @@ pub use gpu::sum_on;
 pub use judge::{FALSE_ALARM, FEWEST_SAMPLES, Judge};
 pub use plan::{Builder, Kurtosis};
 pub use stage::Stage;
-pub use sums::{Judgement, Sums, Verdict};
+pub use sums::{FlagCounts, Sums, Verdict};

@@ -10,7 +10,10 @@ use super::{
     sums::{Block, Division, Sums},
 };
 use crate::{
-    device::{choice::Device, gpu::Gpu},
+    device::{
+        choice::Device,
+        gpu::{Gpu, Stream},
+    },
     error::{Error, Result},
     layout::Layout,
     sample::Encoding,
@@ -150,7 +153,7 @@ impl Kurtosis {
             }
             Memory::Device(_) => {
                 self.sum_there(&samples)?;
-                return self.fetch(&samples, sums);
+                return self.fetch(samples.on_device().1, sums);
             }
         };
         let block = Block { strides, ..self.block(&samples) };
@@ -212,9 +215,8 @@ impl Kurtosis {
         gpu.sum(&block, address, stream)
     }
 
-    /// Brings the sums that were made of `samples` in a GPU's memory last.
-    pub(super) fn fetch(&mut self, samples: &Samples<'_>, sums: &mut Sums) -> Result<()> {
-        let (_, stream) = samples.on_device();
+    /// Brings the sums that were made of samples in a GPU's memory last, in the order of `stream`.
+    pub(super) fn fetch(&mut self, stream: Stream, sums: &mut Sums) -> Result<()> {
         self.gpu.as_mut().map_or(Ok(()), |gpu| gpu.fetch(stream, sums))
     }
 }

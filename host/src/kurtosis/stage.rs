@@ -8,7 +8,7 @@ use super::{
     judge::Judge,
     judge_gpu::JudgeOnGpu,
     plan::Kurtosis,
-    sums::{Division, Sums, Verdict},
+    sums::{Sums, Verdict},
 };
 use crate::{
     device::{
@@ -29,8 +29,8 @@ use crate::{
 };
 
 /// Samples that are brought to a GPU once, or copied in host memory: whole blocks of times are put together there and judged, and
-/// flagged ones become zero where they lie. There is room for two stretches of times, of which one is filled while the other is
-/// used.
+/// flagged ones become zero where they lie. There is room for two stretches of times, of which one is filled, and judged by a GPU,
+/// while the other is used.
 ///
 /// ```
 /// use corrust_host::{
@@ -62,7 +62,9 @@ use crate::{
 pub struct Stage {
     /// GPU that has the samples; none for host memory.
     gpu: Option<Arc<dyn Gpu>>,
-    kurtosis: Kurtosis,
+    /// The stream of copies from host memory, which the stream of a room waits for.
+    copies: Stream,
+    block_times: usize,
     judge: JudgeAt,
     /// Sums of the stretch that was judged last; on a GPU if they are brought.
     sums: Option<Sums>,
@@ -70,9 +72,9 @@ pub struct Stage {
     /// Most times.
     room_times: usize,
     rooms: [Room; 2],
-    /// Number of the room that is filled, and of the one that was closed last.
+    /// Number of the room that is filled, and of the one that was judged last.
     now: usize,
-    closed: usize,
+    judged: usize,
     /// Whether host memory may still be read.
     lent: bool,
 }
@@ -83,6 +85,8 @@ struct Room {
     memory: RoomMemory,
     times: usize,
     missing: Vec<Missing>,
+    /// Whether the judgement of a stretch that was closed could begin; none of one that is open or judged.
+    begun: Option<Result<()>>,
 }
 
 #[derive(Debug)]
@@ -95,7 +99,7 @@ enum RoomMemory {
 /// A judge where the samples are.
 #[derive(Debug)]
 enum JudgeAt {
-    Host(Judge),
+    Host(Kurtosis, Judge),
     Device(Box<JudgeOnGpu>),
 }
 
@@ -111,40 +115,44 @@ impl Stage {
         block_times: usize,
         most: usize,
     ) -> Result<Self> {
-        let plan = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
-        let kurtosis = plan.gpu(Some(gpu.clone())).build()?;
         let room = || {
             let (buffer, fill) = (Buffer::new(gpu, 0)?, Fill::new(gpu)?);
             Ok(RoomMemory::Device(buffer, gpu.create_stream()?, fill))
         };
         let rooms = [room()?, room()?];
-        let judge = JudgeAt::Device(Box::new(JudgeOnGpu::new(gpu.clone(), judge)));
-        Ok(Self::of(rooms, Some(gpu.clone()), (kurtosis, judge), shape, most))
+        let judge = JudgeOnGpu::new(gpu, judge, shape.encoding, block_times)?;
+        let on_gpu = Some((gpu.clone(), gpu.create_stream()?));
+        Ok(Self::of(rooms, on_gpu, JudgeAt::Device(Box::new(judge)), shape, (block_times, most)))
     }
 
     /// Room in host memory for `most` times, at least 1, rounded up to whole blocks of the plan that sums them, on whatever device.
     pub fn in_host((kurtosis, judge): (Kurtosis, Judge), shape: Shape, most: usize) -> Self {
         let rooms = [RoomMemory::Host(Vec::new()), RoomMemory::Host(Vec::new())];
-        Self::of(rooms, None, (kurtosis, JudgeAt::Host(judge)), shape, most).with_sums()
+        let block_times = kurtosis.block_times();
+        let judge = JudgeAt::Host(kurtosis, judge);
+        Self::of(rooms, None, judge, shape, (block_times, most)).with_sums()
     }
 
     fn of(
         rooms: [RoomMemory; 2],
-        gpu: Option<Arc<dyn Gpu>>,
-        (kurtosis, judge): (Kurtosis, JudgeAt),
+        on_gpu: Option<(Arc<dyn Gpu>, Stream)>,
+        judge: JudgeAt,
         shape: Shape,
-        most: usize,
+        (block_times, most): (usize, usize),
     ) -> Self {
+        let (gpu, copies) = on_gpu.unzip();
+        let room = |memory| Room { memory, times: 0, missing: Vec::new(), begun: None };
         Self {
             gpu,
-            room_times: most.max(1).next_multiple_of(kurtosis.block_times()),
-            kurtosis,
+            copies: copies.unwrap_or_default(),
+            block_times,
+            room_times: most.max(1).next_multiple_of(block_times),
             judge,
             sums: None,
             shape,
-            rooms: rooms.map(|memory| Room { memory, times: 0, missing: Vec::new() }),
+            rooms: rooms.map(room),
             now: 0,
-            closed: 0,
+            judged: 0,
             lent: false,
         }
     }
@@ -168,7 +176,7 @@ impl Stage {
 
     /// Times of a block.
     pub fn block_times(&self) -> usize {
-        self.kurtosis.block_times()
+        self.block_times
     }
 
     /// Number of times so far.
@@ -192,12 +200,15 @@ impl Stage {
     /// Begins a stretch; the one before stays until it is called twice.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`].
+    /// [`Error::OutOfMemory`]; the device's own.
     pub fn begin(&mut self) -> Result<()> {
         self.now ^= 1;
         let bytes = self.shape.bytes(self.room_times);
+        if let JudgeAt::Device(judge) = &mut self.judge {
+            judge.forget(self.now)?;
+        }
         let room = &mut self.rooms[self.now];
-        room.times = 0;
+        (room.times, room.begun) = (0, None);
         room.missing.clear();
         match &mut room.memory {
             RoomMemory::Host(samples) if samples.len() < bytes => *samples = host::zeros(bytes)?,
@@ -210,27 +221,34 @@ impl Stage {
         Ok(())
     }
 
-    /// Ends the stretch: it is the one to be [judged](Self::judge), and [seen](Self::view), while another may begin.
+    /// Ends the stretch: it is to be [judged](Self::judge), while another may begin. A GPU begins at once; what fails is told by
+    /// [`judge`](Self::judge).
     pub fn close(&mut self) {
-        self.closed = self.now;
+        let begun = self.begin_judgement(self.now);
+        self.rooms[self.now].begun = Some(begun);
     }
 
-    /// Waits until host memory is no longer read, by the work of either room.
-    ///
-    /// # Errors
-    /// The device's own, the first of both rooms.
-    pub fn settle(&mut self) -> Result<()> {
-        if !std::mem::take(&mut self.lent) {
-            return Ok(());
-        }
-        // Waits for the second room even if the first fails.
-        let mut waited = Ok(());
-        for room in &self.rooms {
-            if let RoomMemory::Device(buffer, stream, _) = &room.memory {
-                waited = waited.and(buffer.gpu().wait(*stream));
+    /// Enqueues the judgement of a room's samples on a GPU.
+    fn begin_judgement(&mut self, number: usize) -> Result<()> {
+        match &mut self.judge {
+            JudgeAt::Host(..) => Ok(()),
+            JudgeAt::Device(judge) => {
+                let samples = self.rooms[number].view(&self.shape, self.room_times);
+                // SAFETY: the samples are the room's own, which waits before they go.
+                unsafe { judge.ask(number, &samples, self.shape.encoding) }
             }
         }
-        waited
+    }
+
+    /// Waits until host memory is no longer read.
+    ///
+    /// # Errors
+    /// The device's own.
+    pub fn settle(&mut self) -> Result<()> {
+        match &self.gpu {
+            Some(gpu) if std::mem::take(&mut self.lent) => gpu.wait(self.copies),
+            _ => Ok(()),
+        }
     }
 
     /// Rows of `times` times from the next on, `from_pitch` bytes apart where they come from, `from` on.
@@ -327,9 +345,13 @@ impl Stage {
             (RoomMemory::Device(to, stream, _), Memory::Host(bytes))
                 if is_regular && samples.is_ready() =>
             {
+                let gpu = to.gpu();
+                // Work on the room's earlier samples comes first.
+                gpu.order(*stream, self.copies)?;
                 self.lent = true;
                 // SAFETY: as above; the caller's promise.
-                unsafe { to.gpu().copy_in(*stream, to.address(), bytes, &rows)? };
+                unsafe { gpu.copy_in(self.copies, to.address(), bytes, &rows)? };
+                gpu.order(self.copies, *stream)?;
             }
             (RoomMemory::Device(to, stream, _), _) => {
                 let bytes = samples.gather_from(to.gpu(), layout)?;
@@ -394,44 +416,46 @@ impl Stage {
         Ok(())
     }
 
-    /// Judges the stretch that was [closed](Self::close) last, once: flagged samples become zero and missing. The last block
-    /// may be shorter than others.
+    /// Judges the stretch that was [closed](Self::close) first and not judged yet: flagged samples become zero and missing. The last
+    /// block may be shorter than others.
     ///
     /// # Errors
     /// The device's own.
     pub fn judge(&mut self) -> Result<Verdict<'_>> {
-        let Self { kurtosis, judge, sums, shape, room_times, rooms, closed, .. } = self;
-        let room = &rooms[*closed];
-        let view = room.view(shape, *room_times);
-        let verdict = match (judge, &room.memory) {
-            (JudgeAt::Host(judge), _) => {
+        let other = self.now ^ 1;
+        self.judged = if self.rooms[other].begun.is_some() { other } else { self.now };
+        match self.rooms[self.judged].begun.take() {
+            Some(begun) => begun?,
+            None => self.begin_judgement(self.judged)?,
+        }
+        let Self { judge, sums, judged, .. } = self;
+        let verdict = match judge {
+            JudgeAt::Host(kurtosis, judge) => {
                 let sums = sums.get_or_insert_default();
-                kurtosis.sums_into(view, sums)?;
+                kurtosis.sums_into(self.rooms[*judged].view(&self.shape, self.room_times), sums)?;
                 let Verdict { flagged, numbers, block_times, shape, .. } = judge.verdict(sums);
+                self.clear(self.judged, &flagged)?;
                 Verdict { sums: None, flagged, numbers, block_times, shape }
             }
-            (JudgeAt::Device(judge), RoomMemory::Device(_, stream, _)) => {
-                judge_there(kurtosis, judge, (&view, *stream), sums)?
-            }
-            (JudgeAt::Device(_), RoomMemory::Host(_)) => {
-                unreachable!("both are where the stage is")
-            }
+            JudgeAt::Device(judge) => judge.verdict(*judged, sums)?,
         };
-        self.clear(self.closed, &verdict.flagged)?;
-        self.rooms[self.closed].missing.extend(verdict.flagged.iter().cloned());
+        self.rooms[self.judged].missing.extend(verdict.flagged.iter().cloned());
         Ok(Verdict { sums: self.sums.as_ref(), ..verdict })
     }
 
-    /// The samples of the stretch that was [closed](Self::close) last; missing ones are zero in memory.
+    /// The samples of the stretch that was [judged](Self::judge) last; missing ones are zero in memory.
     pub fn view(&self) -> Samples<'_> {
-        self.rooms[self.closed].view(&self.shape, self.room_times)
+        self.rooms[self.judged].view(&self.shape, self.room_times)
     }
 }
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // Host memory may still be on its way.
+        // Host memory may still be on its way, and flags to theirs.
         let _ = self.settle();
+        if let JudgeAt::Device(judge) = &mut self.judge {
+            let _ = (judge.forget(0), judge.forget(1));
+        }
     }
 }
 
@@ -449,40 +473,6 @@ impl Room {
         let samples = samples.expect("the room holds them").missing_zeroed(&self.missing);
         samples.times(0..self.times)
     }
-}
-
-/// Judges samples on their GPU, in the order of a stream; their sums are brought if there is room for them.
-fn judge_there(
-    kurtosis: &mut Kurtosis,
-    judge: &mut JudgeOnGpu,
-    (view, stream): (&Samples<'_>, Stream),
-    sums: &mut Option<Sums>,
-) -> Result<Verdict<'static>> {
-    let division = Division::new(view, kurtosis.block_times());
-    // Where none is missing they are not counted.
-    let valid = if view.is_complete() { Vec::new() } else { division.valid(view) };
-    if let Some(sums) = sums {
-        sums.reset(&division, &valid);
-    }
-    let mut flagged = Vec::new();
-    if division.len() > 0 {
-        let address = kurtosis.sum_there(view)?;
-        flagged = division.pieces(judge.flags(&division, &valid, address, stream)?);
-        if let Some(sums) = sums {
-            kurtosis.fetch(view, sums)?;
-        }
-    }
-    let complete = |cell| division.range(cell / (division.channels * division.inputs)).len();
-    Ok(match &valid[..] {
-        [] => {
-            let all = division.channels * division.inputs * division.times;
-            division.verdict(flagged, all as u64, |cell| complete(cell) as u64)
-        }
-        valid => {
-            let all = valid.iter().map(|&valid| u64::from(valid)).sum();
-            division.verdict(flagged, all, |cell| valid[cell].into())
-        }
-    })
 }
 
 /// Copies rows of host memory, which do not overlap.

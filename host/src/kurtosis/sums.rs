@@ -44,7 +44,7 @@ pub struct Sums {
 
 /// Numbers of samples of inputs and channels in judged blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Judgement {
+pub struct FlagCounts {
     /// Number of judged blocks, each of one input and channel.
     pub blocks: u64,
     /// Number of flagged blocks.
@@ -57,7 +57,7 @@ pub struct Judgement {
     pub flagged: u64,
 }
 
-impl AddAssign for Judgement {
+impl AddAssign for FlagCounts {
     fn add_assign(&mut self, other: Self) {
         self.blocks += other.blocks;
         self.flagged_blocks += other.flagged_blocks;
@@ -75,7 +75,7 @@ pub struct Verdict<'a> {
     /// Flagged samples, neighbouring inputs together; times are counted from the first of the stretch.
     pub flagged: Vec<Missing>,
     /// Numbers of its blocks and samples.
-    pub numbers: Judgement,
+    pub numbers: FlagCounts,
     /// Times of a block; the last one may have fewer.
     pub block_times: usize,
     /// Numbers of blocks of times, channels and inputs.
@@ -88,7 +88,7 @@ impl<'a> Verdict<'a> {
         let (division, cells) = (sums.division(), sums.cells());
         let all = |cells: &[[i64; 3]]| cells.iter().map(|sums| sums[0] as u64).sum::<u64>();
         let valid = cells.par_chunks(LEAST_SHARED).map(all).sum();
-        let verdict = division.verdict(flagged, valid, |cell| cells[cell][0] as u64);
+        let verdict = division.verdict(flagged, valid, |of| all(&cells[of]));
         Self { sums: Some(sums), ..verdict }
     }
 }
@@ -126,29 +126,39 @@ impl Division {
         block * self.block_times..((block + 1) * self.block_times).min(self.times)
     }
 
-    /// Samples of cells whose flag is not 0, `[block][channel][input]`: neighbouring inputs together.
+    /// Samples of cells whose flag is 1, others 0, `[block][channel][input]`: neighbouring inputs together.
     pub(super) fn pieces(&self, flags: &[u8]) -> Vec<Missing> {
         // Most flags are 0: sixteen are looked at together.
         let (words, rest) = flags.as_chunks::<16>();
-        let any = words.iter().enumerate().filter(|(_, word)| u128::from_ne_bytes(**word) != 0);
-        let rest = (flags.len() - rest.len(), rest);
-        let words = any.map(|(number, word)| (16 * number, &word[..]));
+        let mut last = [0; 16];
+        last[..rest.len()].copy_from_slice(rest);
         let mut pieces: Vec<Missing> = Vec::new();
         let mut next = 0;
-        for (first, flags) in words.chain([rest]) {
-            for (at, _) in flags.iter().enumerate().filter(|(_, flag)| **flag != 0) {
-                let cell = first + at;
-                let (row, input) = (cell / self.inputs, cell % self.inputs);
-                match pieces.last_mut() {
-                    Some(last) if cell == next && input > 0 => last.inputs.end = input + 1,
-                    _ => {
-                        let (times, channel) =
-                            (self.range(row / self.channels), row % self.channels);
-                        let piece = Missing::times(times).of_channels(channel..channel + 1);
-                        pieces.push(piece.of_inputs(input..input + 1));
+        for (number, word) in words.iter().chain([&last]).enumerate() {
+            // A byte of ones for each flag.
+            let mut left = u128::from_le_bytes(*word) * 255;
+            let mut cell = 16 * number;
+            while left != 0 {
+                let none = left.trailing_zeros();
+                let some = (left >> none).trailing_ones();
+                left = left.checked_shr(none + some).unwrap_or_default();
+                cell += none as usize / 8;
+                let end = cell + some as usize / 8;
+                while cell < end {
+                    let (row, input) = (cell / self.inputs, cell % self.inputs);
+                    let count = (end - cell).min(self.inputs - input);
+                    match pieces.last_mut() {
+                        Some(last) if cell == next && input > 0 => last.inputs.end = input + count,
+                        _ => {
+                            let (times, channel) =
+                                (self.range(row / self.channels), row % self.channels);
+                            let piece = Missing::times(times).of_channels(channel..channel + 1);
+                            pieces.push(piece.of_inputs(input..input + count));
+                        }
                     }
+                    cell += count;
+                    next = cell;
                 }
-                next = cell + 1;
             }
         }
         pieces
@@ -184,21 +194,21 @@ impl Division {
         valid
     }
 
-    /// The verdict that the samples `flagged` are flagged, whole cells, where all cells have `valid` valid samples, each as
-    /// `of_cell` says.
+    /// The verdict that the samples `flagged` are flagged, whole cells, where all cells have `valid` valid samples, and
+    /// neighbours of a row as many as `of_cells` says.
     pub(super) fn verdict<'a>(
         &self,
         flagged: Vec<Missing>,
         valid: u64,
-        of_cell: impl Fn(usize) -> u64,
+        of_cells: impl Fn(Range<usize>) -> u64,
     ) -> Verdict<'a> {
         let &Self { channels, inputs, times, block_times } = self;
         let samples = (channels * inputs * times) as u64;
-        let mut numbers = Judgement {
+        let mut numbers = FlagCounts {
             blocks: self.len() as u64,
             samples,
             lost: samples.saturating_sub(valid),
-            ..Judgement::default()
+            ..FlagCounts::default()
         };
         let start = Extents { channels: 0, inputs: 0, times: 0 };
         let all = Extents { channels, inputs, times };
@@ -207,8 +217,7 @@ impl Division {
             for channel in missing.channels {
                 let row = (block * channels + channel) * inputs;
                 numbers.flagged_blocks += missing.inputs.len() as u64;
-                numbers.flagged +=
-                    missing.inputs.clone().map(|input| of_cell(row + input)).sum::<u64>();
+                numbers.flagged += of_cells(row + missing.inputs.start..row + missing.inputs.end);
             }
         }
         let shape = [self.blocks(), channels, inputs];

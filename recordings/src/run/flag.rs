@@ -72,7 +72,7 @@ impl<'a> Flag<'a> {
         Ok(())
     }
 
-    /// Fills a stretch. Returns the times of a gap before it, whole blocks, and its own times; both are 0 at the end.
+    /// Fills and closes a stretch. Returns the times of a gap before it, whole blocks, and its own times; both are 0 at the end.
     fn fill(&mut self) -> Result<(u64, usize)> {
         let (block, mut passed) = (self.stage.block_times(), 0);
         self.stage.begin()?;
@@ -110,6 +110,9 @@ impl<'a> Flag<'a> {
             unsafe { self.stage.put_ahead(&samples.times(from..from + count))? };
             self.rest -= count as u64;
         }
+        if self.stage.times() > 0 {
+            self.stage.close();
+        }
         Ok((passed, self.stage.times()))
     }
 
@@ -123,8 +126,7 @@ impl<'a> Flag<'a> {
         if times == 0 {
             return Ok((passed, 0));
         }
-        self.stage.close();
-        // Of files the next samples come to a GPU while these are judged and used; a stream may be long in coming.
+        // Of files the next samples come to a GPU, and are judged, while these are used; a stream may be long in coming.
         if self.stage.gpu().is_some() && self.head().times.is_some() {
             self.ahead = Some(self.fill()?);
         }

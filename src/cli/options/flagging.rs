@@ -11,7 +11,7 @@ use corrust::{
     correlate::Shape,
     device::Gpu,
     format::npy::{Dtype, Writer},
-    kurtosis::{FALSE_ALARM, Judge, Judgement, Kurtosis, Stage, Verdict},
+    kurtosis::{FALSE_ALARM, FlagCounts, Judge, Kurtosis, Stage, Verdict},
     run::{Blocks, Flag, Reader, Source},
 };
 
@@ -187,7 +187,7 @@ impl Judged {
     }
 
     /// Numbers of samples that were judged, lost before, and flagged.
-    pub fn samples(&self) -> Judgement {
+    pub fn samples(&self) -> FlagCounts {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner).judged
     }
 
@@ -210,13 +210,13 @@ impl Judged {
 }
 
 /// How many blocks are flagged, in words.
-pub fn flagged_blocks(judged: &Judgement) -> String {
-    let Judgement { blocks, flagged_blocks, .. } = *judged;
+pub fn flagged_blocks(judged: &FlagCounts) -> String {
+    let FlagCounts { blocks, flagged_blocks, .. } = *judged;
     format!("flagged {flagged_blocks} of {} of an input's channel", count(blocks, "block"))
 }
 
 /// Which fractions of the samples are missing, in words.
-pub fn missing_samples(judged: &Judgement) -> String {
+pub fn missing_samples(judged: &FlagCounts) -> String {
     let [all, lost, flagged] = [judged.samples, judged.lost, judged.flagged].map(|n| n as f64);
     fractions(all, &[(LOST, lost), (FLAGGED, flagged)])
 }
@@ -225,7 +225,7 @@ pub fn missing_samples(judged: &Judgement) -> String {
 struct Tables {
     kurtosis: Option<Writer>,
     flags: Option<Writer>,
-    judged: Judgement,
+    judged: FlagCounts,
 }
 
 impl Tables {
@@ -238,7 +238,7 @@ impl Tables {
         Ok(Self {
             kurtosis: create(&options.kurtosis, Dtype::Int64, &[channels, inputs, 3])?,
             flags: create(&options.flags, Dtype::Uint8, &[channels, inputs])?,
-            judged: Judgement::default(),
+            judged: FlagCounts::default(),
         })
     }
 
