@@ -7,7 +7,7 @@
 //! | module | cases |
 //! |---|---|
 //! | [`limits`] | the GPU's own ceilings |
-//! | [`channelise`], [`upchannelise`], [`correlate`], [`beamform`], [`autocorrelate`], [`reorder`] | the systems |
+//! | [`channelise`], [`upchannelise`], [`correlate`], [`beamform`], [`grid`], [`autocorrelate`], [`reorder`] | the systems |
 //! | [`tune`] | what a GPU's [table](corrust_host::tuning::Tuning) is made of |
 //!
 //! Times are between GPU events where the work is a GPU's; what kernels read was not read since more
@@ -17,6 +17,7 @@ pub mod autocorrelate;
 pub mod beamform;
 pub mod channelise;
 pub mod correlate;
+pub mod grid;
 pub mod limits;
 pub mod model;
 pub mod reorder;
@@ -41,7 +42,7 @@ pub use measure::{Settings, measure};
 pub use predicted::{model_limits, predicted};
 pub use record::{Change, Facts, Record, Row, Share, Sustained, Times, built_from, changes};
 
-use corrust_host::Encoding;
+use corrust_host::{Encoding, beamform::grid as beamform_grid};
 
 /// The cases of all systems, in their usual sizes.
 pub fn cases(place: &BenchDevice) -> Vec<Box<dyn Case>> {
@@ -53,6 +54,8 @@ pub fn cases(place: &BenchDevice) -> Vec<Box<dyn Case>> {
         output: Encoding::Ci8,
         ..beamform::Options::default()
     };
+    let grids =
+        grid::Options { kernels: vec![beamform_grid::Kernel::Auto], ..grid::Options::default() };
     let all = [
         correlate::cases(&correlate, place),
         beamform::cases(&beamform::Options::default(), place),
@@ -61,6 +64,7 @@ pub fn cases(place: &BenchDevice) -> Vec<Box<dyn Case>> {
         reorder::cases(&reorder::Options::default(), place),
         channelise::cases(&channelise::Options::default(), place),
         upchannelise::cases(&upchannelise::Options::default(), place),
+        grid::cases(&grids, place),
     ];
     all.into_iter().flatten().collect()
 }

@@ -59,6 +59,22 @@ fn bin_groups_are_left_out_where_they_do_not_take_the_lags() {
 }
 
 #[test]
+fn beams_on_grids_are_cases_with_both_kernels() {
+    let folder = tempfile::tempdir().unwrap();
+    let sizes = "--places 5 --channels 2 --blocks 2 --repeats 1 --sustain 0";
+    let (rows, _) = rows(folder.path(), &format!("bench grid --device sim {sizes}"));
+    let kernels: Vec<_> = rows.iter().map(|row| row["kernel"].as_str().unwrap()).collect();
+    assert_eq!(kernels, ["exact", "tensor"]);
+    // 80 times of 22 dishes, and 100 powers of f16 of two blocks.
+    let bytes = 80.0 * 2.0 * 2.0 * 22.0 + 2.0 * 2.0 * 100.0 * 2.0;
+    assert!(rows.iter().all(|row| row["bytes"] == bytes));
+    let (rows, _) = self::rows(folder.path(), &format!("bench grid --device cpu {sizes}"));
+    assert_eq!(rows.len(), 1);
+    let none = command::corrust(folder.path(), "bench grid --device cpu --blocks 0");
+    assert_eq!(none.status.code(), Some(2));
+}
+
+#[test]
 fn kernels_are_left_out_where_they_do_not_take_the_samples_and_it_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = format!("{SMALL} --channels 2 --encoding ci8,ci4 --kernel mma-s4,mma-64");

@@ -10,6 +10,7 @@ use corrust_gpu::abi::{
 use corrust_host::{
     Device, Encoding, GridBeamformer, Layout,
     beamform::grid::{Builder, GridBeams, Kernel, MAX_SIDE, Powers},
+    device::{Buffer, Stream},
     samples::{Missing, Samples},
 };
 use half::f16;
@@ -351,6 +352,55 @@ fn weights_change_in_the_middle() {
         let error = error_of(found.as_slice().unwrap(), &expected, false);
         assert!(error <= TENSOR_ERROR, "{device} {kernel}: {error}");
     }
+}
+
+/// Powers that are left in a GPU's memory are those that come to the host, call for call.
+fn left_on(device: Device) {
+    let mut rng = StdRng::seed_from_u64(75);
+    for (kernel, half) in [(Kernel::Exact, false), (Kernel::Tensor, true), (Kernel::Tensor, false)]
+    {
+        let Some(gpu) = device::there(&device.to_string(), device.open()) else { return };
+        let input = random_input_of(&mut rng, [9, 5], Encoding::Ci4, [90, 12]);
+        let build = || builder(&input, half).kernel(kernel).gpu(gpu.clone()).build().unwrap();
+        let (mut plan, mut other) = (build(), build());
+        let of_time = plan.shape().bytes_per_time();
+        let mut blocks = 0;
+        for part in input.bytes.chunks(33 * of_time) {
+            let expected = other.beamform(part).unwrap();
+            let times = part.len() / of_time;
+            assert_eq!(plan.upcoming(times), expected.blocks());
+            let of_block = plan.shape().channels * plan.shape().beams();
+            let bytes = expected.blocks() * of_block * if half { 2 } else { 4 };
+            let mut room = Buffer::new(&gpu, bytes + 1).unwrap();
+            let error = plan.beamform_device(part, room.slice_mut::<u8>()).unwrap_err();
+            assert!(error.to_string().contains("bytes of powers"), "{error}");
+            let first = plan.beamform_device(part, room.slice_mut::<u8>().first(bytes)).unwrap();
+            assert_eq!(first, expected.first);
+            let mut found = vec![0; bytes + 1];
+            room.download(Stream::default(), &mut found).unwrap();
+            let expected: Vec<u8> = match &expected.powers {
+                Powers::F32(values) => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+                Powers::F16(values) => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            };
+            assert!(found[..bytes] == expected, "{device} {kernel}");
+            blocks += expected.len();
+        }
+        assert!(blocks > 0 && plan.finish().unwrap() == other.finish().unwrap());
+        let mut cpu = builder(&input, half).device(Device::Cpu).build().unwrap();
+        let mut room = Buffer::new(&gpu, 4).unwrap();
+        let error = cpu.beamform_device(&input.bytes[..], room.slice_mut::<u8>()).unwrap_err();
+        assert!(error.to_string().contains("leaves powers in host memory"), "{error}");
+    }
+}
+
+#[test]
+fn powers_in_device_memory_sim() {
+    left_on(Device::Sim);
+}
+
+#[test]
+fn powers_in_device_memory_cuda() {
+    left_on(Device::Cuda(0));
 }
 
 /// The CPU has no tensor cores.

@@ -196,14 +196,17 @@ parameters! {
     }
 }
 
-/// Bytes after which a stage goes on with samples of the other half of a step.
-pub const HALF_BYTES: u32 = 16;
+/// Bytes that a lane copies at once.
+pub const COPY_BYTES: u32 = 16;
+/// Bytes after which a stage goes on with samples of the other half of a step: those that eight lanes copy, which fill all
+/// banks.
+pub const HALF_BYTES: u32 = 8 * COPY_BYTES;
 
 /// Bytes of the samples of two values of `s`, `DEPTH / 2` apart, in a stage: an odd number of 16, so that those of eight
 /// times begin in different banks.
 #[inline(always)]
 pub const fn row_pitch(row_bytes: u32) -> u32 {
-    HALF_BYTES * (2 * row_bytes.div_ceil(HALF_BYTES) + 1)
+    2 * HALF_BYTES * row_bytes.div_ceil(HALF_BYTES) + COPY_BYTES
 }
 
 /// Place in a stage of a byte of the samples of a value of `s`.

@@ -16,19 +16,22 @@
 //! Half a turn of both axes is in the weights: columns come in pairs without exception, and so do beams. The cosines
 //! and sines of a pair serve two more beams with other signs.
 //!
-//! Where shared memory has room for two stages of samples and two of `H`, one barrier a step is enough, and warps that make
-//! rows work beside warps that multiply.
+//! Where shared memory has room for two stages of samples and two of `H`, one barrier a step is enough. Launches that have
+//! both, and as many tiles as the kernel allows, take a loop of their own, in which the compiler knows that.
 //!
 //! Of 24 x 24 dishes a time and polarisation takes 18 products of `m16n8k16` and 18 of `m16n8k8` for rows, and 72 of
 //! `m16n8k8` for sums: 63 of 2048 multiply-adds, where transforms to all beams by products of real matrices take 162.
-//! Measured on an H200 (docs/notebook/beamform.md): 587 instructions of a warp, issue in 49 % of the cycles, L1 and shared
-//! memory busy in 60 %. Bound by latency: three warps of a scheduler wait for tensor cores, which all use at the same time,
-//! for results of fixed latency and at the barrier.
+//! Measured on an H200 (docs/notebook/beamform.md): 478 instructions of a warp, issue in 44 % of the cycles, L1 and shared
+//! memory busy in 64 %, tensor cores in 43 %. Bound by latency: three warps of a scheduler wait for tensor cores, which all
+//! use at the same time, for results of fixed latency and at the barrier. Cycles of a step before its first sample is read, of
+//! addresses and branches, are lost by all warps together.
 //!
 //! Tried and lost: f32 sums of rows, which take a conversion for each two values and eight registers more (1.88 ms in
 //! place of 1.73 ms); one row at a time (1.73 ms in place of 1.70 ms); sums by `m16n8k16`, whose operands are copied
 //! (1.37 ms in place of 1.34 ms); pairs read at each step (1.52 ms); a loop in which one of three warps makes rows while the others
-//! multiply (1.43 ms, 17 % more instructions).
+//! multiply (1.43 ms, 17 % more instructions); products of the step before ahead of rows in some warps and behind them in
+//! others, as straight code (1.44 ms: values that all threads share no longer lie in uniform registers); copies in the middle
+//! of rows (1.25 ms where ahead of them takes 1.21 ms); powers without a loop over lags (1.29 ms in place of 1.21 ms).
 //!
 //! Sources: "CHORD FRB beamformer" (kotekan, `julia/docs`) for the definition; powers as transforms of correlations are
 //! Wiener and Khinchin's theorem.
@@ -40,8 +43,9 @@ use crate::{
         channelise::raw,
         grid::Axis,
         grid_mma::{
-            DEPTH, GROUPS, GridMma, Group, HALF_BYTES, Room, SLOTS, TURNS, TWIDDLE_BYTES,
-            WARP_SLOTS, even_tiles, most_tiles, row_pitch, slot_pitch, staged,
+            COPY_BYTES, DEPTH, GROUPS, GridMma, Group, HALF_BYTES, Room, SLOTS, TILE_THREADS,
+            TURNS, TWIDDLE_BYTES, WARP_SLOTS, even_tiles, most_tiles, row_pitch, slot_pitch,
+            staged,
         },
     },
     isa::{
@@ -142,6 +146,9 @@ struct Step {
     stop: u32,
     /// Bytes from the first time that was carried to the step's, of the channel and the group.
     byte: u64,
+    /// Number of times, from the first that was not carried, at which a step of the item has all its samples behind what was
+    /// carried, in whole 16 bytes.
+    whole: u32,
 }
 
 impl Step {
@@ -155,7 +162,15 @@ impl Step {
         let stop = if item.number < p.complete || p.flush != 0 { end } else { whole };
         let stream = item.channel * p.groups * p.together;
         let byte = time as u64 * time_bytes(p) + stream as u64 * p.row_bytes as u64;
-        Self { item, time, group: 0, stop, byte }
+        let end = (stop + 1).saturating_sub(p.carried_times + step_times(p));
+        let whole = if p.aligned != 0 { end } else { 0 };
+        Self { item, time, group: 0, stop, byte, whole }
+    }
+
+    /// Whether all samples of the step are there, in whole 16 bytes, and none of them was carried.
+    #[inline(always)]
+    fn is_whole(&self, p: &GridMma) -> bool {
+        self.time.wrapping_sub(p.carried_times) < self.whole
     }
 
     /// This step, or the first of the next item below `last` that has one.
@@ -163,6 +178,9 @@ impl Step {
     fn seek(mut self, p: &GridMma, last: u32) -> Self {
         while self.item.index < last && self.time >= self.stop {
             self = Self::first(p, self.item.next(p));
+        }
+        if self.item.index >= last {
+            self.whole = 0;
         }
         self
     }
@@ -186,7 +204,7 @@ impl Step {
 /// Bytes that a lane copies at once.
 #[inline(always)]
 fn copied(p: &GridMma) -> u32 {
-    if p.aligned != 0 { HALF_BYTES } else { 1 }
+    if p.aligned != 0 { COPY_BYTES } else { 1 }
 }
 
 /// Times of a step.
@@ -202,7 +220,9 @@ fn time_bytes(p: &GridMma) -> u64 {
 }
 
 /// A warp's part of a block.
-struct Worker<const ROWS: usize, const EIGHTS: usize> {
+///
+/// `PLAIN` launches have [as many tiles](Self::TILES) in a block as the kernel allows, two stages and two buffers.
+struct Worker<const ROWS: usize, const EIGHTS: usize, const PLAIN: bool> {
     warp: u32,
     warps: u32,
     lane: u32,
@@ -215,6 +235,10 @@ struct Worker<const ROWS: usize, const EIGHTS: usize> {
     samples: u64,
     /// Bytes from a step's first sample to the lane's first of the value of `s` that is its warp's number.
     byte: u64,
+    /// Place in a stage of the first 16 bytes that the lane copies of a whole step.
+    place: u32,
+    /// Bytes from samples that the warp copies to those of its next value of `s`.
+    next_row: u64,
 }
 
 /// See the module.
@@ -225,21 +249,36 @@ struct Worker<const ROWS: usize, const EIGHTS: usize> {
 /// - The block's shared memory has the [`Room`] of the parameters, all of it free.
 #[inline(always)]
 unsafe fn beams<const ROWS: usize, const EIGHTS: usize>(p: &GridMma) {
+    let plain = p.tiles == even_tiles(EIGHTS as u32, most_tiles(ROWS as u32));
+    // SAFETY: the same conditions; `PLAIN` is what it says.
+    unsafe {
+        if plain && p.stages == 2 && p.buffers == 2 {
+            items::<ROWS, EIGHTS, true>(p);
+        } else {
+            items::<ROWS, EIGHTS, false>(p);
+        }
+    }
+}
+
+/// Powers of the block's items.
+///
+/// # Safety
+/// - Those of [`beams`]; `PLAIN` only of launches that [are so](Worker).
+#[inline(always)]
+unsafe fn items<const ROWS: usize, const EIGHTS: usize, const PLAIN: bool>(p: &GridMma) {
     // SAFETY: a whole block in its own shared memory; barriers stand between copies, rows and products of a stage.
     unsafe {
-        let of = Worker::<ROWS, EIGHTS>::new(p);
+        let of = Worker::<ROWS, EIGHTS, PLAIN>::new(p);
         let share = |block: u32| (block as u64 * p.items as u64 / long(blocks())) as u32;
         let (first, last) = (share(block()), share(block() + 1));
         let mut item = Item::new(p, first);
         let mut next = Step::first(p, item).seek(p, last);
-        if next.item.index < last {
-            of.copy(p, &next, 0);
-        }
+        of.copy(p, &next, last, 0);
         of.clear(p);
         cp_async_wait::<0>();
         barrier();
         // With two of both, no warp writes a stage or buffer that another still reads.
-        let alone = p.stages != 2 || p.buffers != 2;
+        let alone = !PLAIN && (p.stages != 2 || p.buffers != 2);
         let mut parity = 0;
         // Pairs of the warp's first rows, and the channel and group of polarisations that they are of.
         let (mut pairs, mut held) = ([[[0; 4]; EIGHTS]; 2], (u32::MAX, 0));
@@ -249,23 +288,27 @@ unsafe fn beams<const ROWS: usize, const EIGHTS: usize>(p: &GridMma) {
                 let step = next;
                 next = step.next(p, last);
                 let (stage, buffer) = of.places(p, parity);
-                if p.stages == 2 && next.item.index < last {
-                    of.copy(p, &next, stage ^ 1);
+                if PLAIN || p.stages == 2 {
+                    of.copy(p, &next, last, stage ^ 1);
                 }
-                if p.rows > 2 * of.warps || held != (step.item.channel, step.group) {
+                let two_rows = Worker::<ROWS, EIGHTS, PLAIN>::TWO_ROWS;
+                if !two_rows && p.rows > 2 * of.warps || held != (step.item.channel, step.group) {
                     held = (step.item.channel, step.group);
                     pairs = of.pairs(p, &step, of.warp);
                 }
                 let places = [stage, buffer];
-                match p.encoding {
-                    raw::I8 => of.rows::<{ raw::I8 }>(p, &mut pairs, &step, places),
-                    raw::F16 => of.rows::<{ raw::F16 }>(p, &mut pairs, &step, places),
-                    _ => of.rows::<{ raw::NIBBLES }>(p, &mut pairs, &step, places),
+                // Nibbles, the voltages of most arrays, take one branch.
+                if p.encoding >= raw::NIBBLES {
+                    of.rows::<{ raw::NIBBLES }>(p, &mut pairs, &step, places);
+                } else if p.encoding == raw::I8 {
+                    of.rows::<{ raw::I8 }>(p, &mut pairs, &step, places);
+                } else {
+                    of.rows::<{ raw::F16 }>(p, &mut pairs, &step, places);
                 }
                 cp_async_wait::<0>();
                 barrier();
-                if p.stages != 2 && next.item.index < last {
-                    of.copy(p, &next, 0);
+                if !PLAIN && p.stages != 2 {
+                    of.copy(p, &next, last, 0);
                 }
                 of.gram(&mut sums, buffer);
                 if alone {
@@ -284,17 +327,22 @@ unsafe fn beams<const ROWS: usize, const EIGHTS: usize>(p: &GridMma) {
     }
 }
 
-impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
+impl<const ROWS: usize, const EIGHTS: usize, const PLAIN: bool> Worker<ROWS, EIGHTS, PLAIN> {
     /// Tiles of a block that has as many as the kernel allows.
     const TILES: u32 = even_tiles(EIGHTS as u32, most_tiles(ROWS as u32));
+    /// Warps of that block.
+    const WARPS: u32 = Self::TILES * TILE_THREADS / 32;
+    /// Whether no warp makes more rows of a step than the two whose pairs it keeps.
+    const TWO_ROWS: bool = PLAIN && 8 * ROWS as u32 <= 2 * Self::WARPS;
 
     #[inline(always)]
     fn new(p: &GridMma) -> Self {
         let (warp, shift) = (thread() / 32, p.together - 1);
+        let warps = if PLAIN { Self::WARPS } else { threads() / 32 };
         let polarisation = (warp & shift) * p.row_bytes + copied(p) * lane();
         Self {
             warp,
-            warps: threads() / 32,
+            warps,
             lane: lane(),
             eighth: lane() / 4,
             quarter: lane() % 4,
@@ -302,14 +350,19 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
             base: dynamic_shared(),
             samples: p.samples.wrapping_sub(p.carried_times as u64 * time_bytes(p)),
             byte: (warp >> shift) as u64 * time_bytes(p) + polarisation as u64,
+            place: warp % 8 * row_pitch(p.row_bytes)
+                + warp / 8 * HALF_BYTES
+                + staged(COPY_BYTES * lane()),
+            next_row: (warps >> shift) as u64 * time_bytes(p),
         }
     }
 
     /// Number of the stage of samples and address of the buffer of `H` of a step.
     #[inline(always)]
     fn places(&self, p: &GridMma, parity: u32) -> (u32, u32) {
-        let stage = if p.stages == 2 { parity } else { 0 };
-        (stage, self.room.half.at(self.base, if p.buffers == 2 { parity } else { 0 }))
+        let stage = if PLAIN || p.stages == 2 { parity } else { 0 };
+        let buffer = if PLAIN || p.buffers == 2 { parity } else { 0 };
+        (stage, self.room.half.at(self.base, buffer))
     }
 
     /// Clears the buffers of `H`, whose padding rows and ends of columns stay zero.
@@ -329,14 +382,67 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
         }
     }
 
-    /// Begins to copy the samples of a step to a stage: a warp for each value of `s`.
+    /// Begins to copy the samples of a step to a stage, if it is one of an item below `last`: a warp for each value of `s`.
     ///
     /// # Safety
     /// - All threads of the block call it together, in a launch that keeps the conditions of [`GridMma`].
-    /// - `step` is one of an item, `stage` below `p.stages`; nobody reads the stage any more, or before a barrier that follows
-    ///   the wait for these copies.
+    /// - `stage` is below `p.stages`; nobody reads the stage any more, or before a barrier that follows the wait for these
+    ///   copies.
     #[inline(always)]
-    unsafe fn copy(&self, p: &GridMma, step: &Step, stage: u32) {
+    unsafe fn copy(&self, p: &GridMma, step: &Step, last: u32, stage: u32) {
+        // SAFETY: the same conditions.
+        unsafe {
+            if step.is_whole(p) {
+                self.copy_whole(p, step, stage);
+            } else if step.item.index < last {
+                self.copy_parts(p, step, stage);
+            }
+        }
+    }
+
+    /// Begins to copy the samples of a step that [is whole](Step::is_whole), as [`copy`](Self::copy) says.
+    ///
+    /// # Safety
+    /// - Those of [`copy`](Self::copy).
+    #[inline(always)]
+    unsafe fn copy_whole(&self, p: &GridMma, step: &Step, stage: u32) {
+        let (stage, pitch) = (self.room.samples.at(self.base, stage), row_pitch(p.row_bytes));
+        let place = |s: u32| s % 8 * pitch + s / 8 * HALF_BYTES;
+        let (lane, mut of) = (COPY_BYTES * self.lane, self.samples + step.byte + self.byte);
+        let first = stage + self.place;
+        // SAFETY: whole 16 bytes within the row here and there.
+        unsafe {
+            // The warp's first 512 bytes without a loop: most warps have no more.
+            if lane < p.row_bytes {
+                cp_async_whole_16(first, of);
+            }
+            let (mut s, mut byte) = (self.warp, lane + 32 * COPY_BYTES);
+            loop {
+                if byte - lane >= p.row_bytes {
+                    s += self.warps;
+                    byte = lane;
+                    of += self.next_row;
+                }
+                if s >= DEPTH {
+                    break;
+                }
+                rolled();
+                if byte < p.row_bytes {
+                    let to = first - place(self.warp) + place(s) + 2 * (byte - lane);
+                    cp_async_whole_16(to, of + (byte - lane) as u64);
+                }
+                byte += 32 * COPY_BYTES;
+            }
+        }
+        cp_async_commit();
+    }
+
+    /// Begins to copy the samples of any step of an item, as [`copy`](Self::copy) says.
+    ///
+    /// # Safety
+    /// - Those of [`copy`](Self::copy).
+    #[inline(always)]
+    unsafe fn copy_parts(&self, p: &GridMma, step: &Step, stage: u32) {
         let zero = if p.encoding == raw::NIBBLES_OFFSET { 0x8888_8888 } else { 0 };
         let (stage, pitch) = (self.room.samples.at(self.base, stage), row_pitch(p.row_bytes));
         let shift = p.together - 1;
@@ -427,19 +533,23 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
             // SAFETY: the rows' pairs and samples of the stage; a tile's fragments, and the room of its columns.
             unsafe {
                 let fragments = self.weigh::<ENCODING>(p, pairs, samples);
-                let first = step.item.part * p.tiles;
-                if p.tiles == Self::TILES {
+                let first = step.item.part * p.tiles * TWIDDLE_BYTES + 16 * self.lane;
+                let twiddles = p.twiddles + first as u64;
+                if PLAIN || p.tiles == Self::TILES {
                     each!(tile < Self::TILES as usize, of 4 {
-                        self.tile(p, [first, tile as u32], &fragments, to);
+                        self.tile(twiddles, tile as u32, &fragments, to);
                     });
                 } else {
                     let mut tile = 0;
                     while tile < p.tiles {
-                        self.tile(p, [first, tile], &fragments, to);
+                        self.tile(twiddles, tile, &fragments, to);
                         tile += 1;
                     }
                 }
                 m += 2 * self.warps;
+                if Self::TWO_ROWS {
+                    break;
+                }
                 if m < p.rows {
                     *pairs = self.pairs(p, step, m);
                 }
@@ -456,12 +566,12 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
     #[inline(always)]
     unsafe fn tile(
         &self,
-        p: &GridMma,
-        [first, tile]: [u32; 2],
+        twiddles: u64,
+        tile: u32,
         fragments: &[Fragments<EIGHTS>; 2],
         to: [u32; 2],
     ) {
-        let address = p.twiddles + ((first + tile) * TWIDDLE_BYTES + 16 * self.lane) as u64;
+        let address = twiddles + (tile * TWIDDLE_BYTES) as u64;
         // SAFETY: the lane's cosines and sines of the tile.
         let twiddles = unsafe {
             let rest = if EIGHTS > 2 { load_global_4(address + 512) } else { [0; 4] };
@@ -700,6 +810,8 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
             return;
         }
         let mirror = p.rows - 1 - k;
+        // SAFETY: a channel's gain. It is there when the sums are.
+        let gain = f32::from_bits(unsafe { load_global(p.gains + 4 * item.channel as u64) });
         // Sums of even and of odd lags, of a column.
         let (mut cosines, mut sines) = ([[0.0_f32; 2]; 2], [[0.0_f32; 2]; 2]);
         let (turns, lags) = (p.turns + 8 * k as u64, first + 16 * half);
@@ -723,14 +835,15 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
             });
             first_lag += 8;
         }
-        // SAFETY: a channel's gain.
-        let gain = f32::from_bits(unsafe { load_global(p.gains + 4 * item.channel as u64) });
         let (rows, columns) = (Axis { size: p.rows }, Axis { size: p.columns });
         let slot = WARP_SLOTS * self.warp + 2 * half;
         let group = (item.part * p.tiles + slot / SLOTS) * GROUPS + slot % GROUPS;
         let block = item.channel as u64 * p.complete as u64 + item.number as u64;
         let bytes = if p.half != 0 { 2 } else { 4 };
         let beams = p.beams + block * (4 * p.rows * p.columns * bytes) as u64;
+        // Bytes from a column's first beam to the lane's.
+        let places = [(k, false), (k, true), (mirror, false), (mirror, true)]
+            .map(|(group, mirrored)| bytes * Group(group).column(rows, mirrored).unwrap_or(0));
         each!(column < 2, of 2 {
             let of = Group(group + column as u32).column(columns, slot % SLOTS >= GROUPS);
             if let Some(q) = of {
@@ -738,16 +851,13 @@ impl<const ROWS: usize, const EIGHTS: usize> Worker<ROWS, EIGHTS> {
                     [[cosines[0][column], cosines[1][column]], [sines[0][column], sines[1][column]]];
                 let (even, odd) = (cosines[0] + cosines[1], sines[0] + sines[1]);
                 let (mirror_even, mirror_odd) = (cosines[0] - cosines[1], sines[1] - sines[0]);
-                let row = 2 * p.rows * q;
-                let mut store = |group: u32, mirrored: bool, power: f32| {
-                    let beam = Group(group).column(rows, mirrored).unwrap_or(0);
+                let first = beams + (2 * p.rows * q * bytes) as u64;
+                let powers =
+                    [even + odd, even - odd, mirror_even + mirror_odd, mirror_even - mirror_odd];
+                each!(index < 4, of 4 {
                     // SAFETY: a beam that no other lane stores.
-                    unsafe { store_power(p, beams + ((row + beam) * bytes) as u64, power, gain) };
-                };
-                store(k, false, even + odd);
-                store(k, true, even - odd);
-                store(mirror, false, mirror_even + mirror_odd);
-                store(mirror, true, mirror_even - mirror_odd);
+                    unsafe { store_power(p, first + places[index] as u64, powers[index], gain) };
+                });
             }
         });
     }

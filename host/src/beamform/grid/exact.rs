@@ -64,13 +64,8 @@ impl Exact {
         Ok(sums)
     }
 
-    /// Enqueues the powers of a piece, `skip` times of whose first block came before.
-    pub(super) fn launch(
-        &mut self,
-        piece: &Samples<'_>,
-        skip: usize,
-        powers: &Buffer,
-    ) -> Result<()> {
+    /// Enqueues the powers of a piece, `skip` times of whose first block came before, to an address.
+    pub(super) fn launch(&mut self, piece: &Samples<'_>, skip: usize, powers: u64) -> Result<()> {
         let Shape { channels, polarisations, dishes, block_times, half, .. } = self.shape;
         let [rows, columns] = self.shape.axes();
         let (address, stream) = piece.on_device();
@@ -87,7 +82,7 @@ impl Exact {
             factors: self.factors.address(),
             before: self.sums[0].address(),
             after: self.sums[1].address(),
-            beams: powers.address(),
+            beams: powers,
             channels: channels as u32,
             polarisations: polarisations as u32,
             dishes: dishes as u32,

@@ -10,9 +10,9 @@ use num_complex::Complex;
 use super::{exact::Exact, powers::Powers, shape::Shape, tensor::Tensor};
 use crate::{
     device::{
-        gpu::{Gpu, Stream},
+        gpu::{Gpu, Rows, Stream},
         host,
-        memory::Buffer,
+        memory::{Buffer, DeviceSlice, DeviceSliceMut},
     },
     error::Result,
     layout::Layout,
@@ -114,18 +114,67 @@ impl OnGpu {
         skip: usize,
         powers: &mut [u8],
     ) -> Result<()> {
-        let result = self.stream(voltages, skip, powers);
+        let mut pending: Option<Pending> = None;
+        let result = self.pieces(voltages, skip, None, |plan, piece| {
+            let before = pending.replace(piece);
+            before.map_or(Ok(()), |before| plan.fetch(&before, powers))
+        });
+        let result = result.and_then(|()| pending.map_or(Ok(()), |last| self.fetch(&last, powers)));
         // Waits even after an error.
         let waited = self.feeder.wait();
         result.and(self.feeder.give_back()).and(waited)
     }
 
-    fn stream(&mut self, voltages: &Samples<'_>, mut skip: usize, powers: &mut [u8]) -> Result<()> {
+    /// [`beamform`](Self::beamform) into the GPU's memory, enqueued in the order of the streams of the voltages and of the
+    /// room without waiting.
+    pub(super) fn beamform_device(
+        &mut self,
+        voltages: &Samples<'_>,
+        skip: usize,
+        room: &DeviceSliceMut<'_>,
+    ) -> Result<()> {
+        let blocks = (skip + voltages.extents().times) / self.shape.block_times;
+        let block = self.shape.beams() * self.shape.power_bytes();
+        let channels = self.shape.channels;
+        room.check(&self.gpu, "bytes of powers", channels * blocks * block)?;
+        let to = room.read();
+        let result = self.pieces(voltages, skip, Some(to), |plan, piece| {
+            let Pending { stream, set, first, blocks: count } = piece;
+            let (width, row) = (count * block, blocks * block);
+            let rows = Rows {
+                from: 0,
+                from_pitch: width,
+                to: first * block,
+                to_pitch: row,
+                width,
+                count: channels,
+            };
+            let gpu = &plan.gpu;
+            // All of one piece are there.
+            if 0 < count && count < blocks {
+                // SAFETY: the piece's powers, and room for those of all pieces.
+                unsafe { gpu.copy_rows(stream, to.address(), plan.powers[set].address(), &rows)? };
+            }
+            gpu.order(stream, to.stream())
+        });
+        result.and(self.feeder.give_back())
+    }
+
+    /// Makes the powers of pieces of `voltages`, `skip` times of whose first block came before, behind the work on `room`, and
+    /// has `take` take each piece's before its memory is used again. Those of a piece that completes all blocks are made in
+    /// the room.
+    fn pieces(
+        &mut self,
+        voltages: &Samples<'_>,
+        mut skip: usize,
+        room: Option<DeviceSlice<'_>>,
+        mut take: impl FnMut(&Self, Pending) -> Result<()>,
+    ) -> Result<()> {
         let times = voltages.extents().times;
         let most = self.piece_times(voltages)?;
         let of_blocks = self.shape.block_times;
-        let (mut first, mut done) = (0, 0);
-        let mut pending: Option<Pending> = None;
+        let all = (skip + times) / of_blocks;
+        let (mut first, mut done, mut set) = (0, 0, 0);
         while first < times {
             // Whole blocks, where a piece has one.
             let end = (skip + most) / of_blocks * of_blocks;
@@ -133,16 +182,23 @@ impl OnGpu {
             let piece = voltages.times(first..first + count);
             let piece =
                 self.feeder.bring(&piece, Layout::Tcn, |piece| piece.is_dense(Layout::Tcn))?;
-            let set = pending.as_ref().map_or(0, |before| (before.set + 1) % SETS);
-            let (stream, blocks) = self.launch(&piece, skip, set)?;
-            if let Some(before) = pending.replace(Pending { stream, set, first: done, blocks }) {
-                self.fetch(&before, powers)?;
-            }
+            let (_, stream) = piece.on_device();
+            let blocks = (skip + count) / of_blocks;
+            let to = match &room {
+                Some(room) => {
+                    self.gpu.order(room.stream(), stream)?;
+                    (blocks == all).then(|| room.address())
+                }
+                None => None,
+            };
+            self.launch(&piece, skip, blocks, (set, to))?;
+            take(self, Pending { stream, set, first: done, blocks })?;
+            set = (set + 1) % SETS;
             first += count;
             done += blocks;
             skip = (skip + count) % of_blocks;
         }
-        pending.map_or(Ok(()), |last| self.fetch(&last, powers))
+        Ok(())
     }
 
     /// Most times of a piece.
@@ -160,19 +216,28 @@ impl OnGpu {
         Ok((bytes / self.shape.bytes_per_time()).clamp(1, by_powers))
     }
 
-    /// Enqueues the powers of a piece: on which stream, and of how many complete blocks.
-    fn launch(&mut self, piece: &Samples<'_>, skip: usize, set: usize) -> Result<(Stream, usize)> {
-        let Shape { channels, block_times, .. } = self.shape;
+    /// Enqueues the powers of a piece that completes some blocks: to an address, or to the buffer of a set.
+    fn launch(
+        &mut self,
+        piece: &Samples<'_>,
+        skip: usize,
+        complete: usize,
+        (set, to): (usize, Option<u64>),
+    ) -> Result<()> {
         let (_, stream) = piece.on_device();
-        let complete = (skip + piece.extents().times) / block_times;
         self.feeder.continue_on(stream)?;
-        let bytes = complete * channels * self.shape.beams() * self.shape.power_bytes();
-        self.powers[set].reserve(bytes)?;
+        let to = match to {
+            Some(address) => address,
+            None => {
+                let block = self.shape.beams() * self.shape.power_bytes();
+                self.powers[set].reserve(complete * self.shape.channels * block)?;
+                self.powers[set].address()
+            }
+        };
         match &mut self.kernel {
-            Kernel::Exact(kernel) => kernel.launch(piece, skip, &self.powers[set])?,
-            Kernel::Tensor(kernel) => kernel.launch(piece, skip, &self.powers[set])?,
+            Kernel::Exact(kernel) => kernel.launch(piece, skip, to),
+            Kernel::Tensor(kernel) => kernel.launch(piece, skip, to),
         }
-        Ok((stream, complete))
     }
 
     /// Brings the powers of a piece to their places, `[channel][block]`.

@@ -23,6 +23,9 @@ pub enum Kernel {
 }
 
 impl Kernel {
+    /// All of them.
+    pub const ALL: &[Self] = &[Self::Auto, Self::Exact, Self::Tensor];
+
     /// The kernel for samples of an encoding, on a GPU or on the CPU.
     ///
     /// # Errors

@@ -12,8 +12,8 @@ use super::{
     shape::{MAX_WEIGHT, Shape},
 };
 use crate::{
-    backend::Placed,
-    device::{choice::Device, gpu::Gpu, host},
+    backend::{Placed, not_on_device},
+    device::{choice::Device, gpu::Gpu, host, memory::DeviceSliceMut},
     error::{Error, Result},
     layout::Layout,
     sample::Encoding,
@@ -246,7 +246,69 @@ impl GridBeamformer {
     /// [`Error::Invalid`] when a slice does not hold a whole number of times, or [`Samples`] are not the plan's
     /// (encoding, channels, inputs, GPU); the device's own. The stream is of no use then: [`reset`](Self::reset) it.
     pub fn beamform<'a>(&mut self, voltages: impl Into<Feed<'a>>) -> Result<GridBeams> {
-        let Shape { channels, polarisations, dishes, encoding, block_times, .. } = self.shape;
+        let voltages = self.voltages(voltages.into())?;
+        let times = voltages.extents().times;
+        let mut powers = Powers::zeros(&self.shape, self.upcoming(times))?;
+        if times > 0 {
+            match &mut *self.backend {
+                Backend::Cpu(cpu) => cpu.beamform(&voltages, self.filled, &mut powers)?,
+                Backend::Gpu(gpu) => gpu.beamform(&voltages, self.filled, powers.bytes_mut())?,
+            }
+        }
+        let first = self.advance(times);
+        Ok(GridBeams { powers, first })
+    }
+
+    /// [`beamform`](Self::beamform) into the memory of the plan's GPU: room for the powers `[F][T'][2N][2M]`, f32 or f16, of the
+    /// [upcoming](Self::upcoming) blocks of times. Enqueued in the order of the streams of the voltages and of the room
+    /// without waiting. Returns the number of the first block of times.
+    ///
+    /// ```
+    /// use corrust_host::{Device, Encoding, GridBeamformer, device::{Buffer, Stream}};
+    ///
+    /// let gpu = Device::Sim.open()?;
+    /// let plan = GridBeamformer::builder(1, 1).encoding(Encoding::Ci4).integrate(2);
+    /// let mut plan = plan.gpu(gpu.clone()).build()?;
+    /// let mut room = Buffer::new(&gpu, plan.upcoming(2) * 4 * 4)?; // 2 x 2 beams of f32
+    /// plan.beamform_device(&[0x10_u8, 0x20], room.slice_mut::<u8>())?;
+    /// let mut powers = [0.0_f32; 4];
+    /// room.download(Stream::default(), &mut powers)?;
+    /// assert!(powers.iter().all(|power| (power - 5.0).abs() < 0.01));
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`beamform`](Self::beamform), and [`Error::Invalid`] when the plan is the CPU's, or the room is not that of the
+    /// powers.
+    pub fn beamform_device<'a, 'b>(
+        &mut self,
+        voltages: impl Into<Feed<'a>>,
+        room: impl Into<DeviceSliceMut<'b>>,
+    ) -> Result<u64> {
+        let voltages = self.voltages(voltages.into())?;
+        let times = voltages.extents().times;
+        match &mut *self.backend {
+            Backend::Gpu(gpu) => gpu.beamform_device(&voltages, self.filled, &room.into())?,
+            Backend::Cpu(_) => return Err(not_on_device("powers")),
+        }
+        Ok(self.advance(times))
+    }
+
+    /// Blocks of times that `times` more times complete.
+    pub fn upcoming(&self, times: usize) -> usize {
+        self.filled.saturating_add(times) / self.shape.block_times
+    }
+
+    /// Counts times that were beamformed; returns the number of the first block of times that they completed.
+    fn advance(&mut self, times: usize) -> u64 {
+        let first = self.blocks;
+        self.blocks += self.upcoming(times) as u64;
+        self.filled = self.filled.saturating_add(times) % self.shape.block_times;
+        first
+    }
+
+    fn voltages<'a>(&self, voltages: Feed<'a>) -> Result<Samples<'a>> {
+        let Shape { channels, polarisations, dishes, encoding, .. } = self.shape;
         let row = self.shape.bytes_per_time();
         let whole = |bytes: usize| match bytes.is_multiple_of(row) {
             true => Ok(bytes / row),
@@ -257,22 +319,7 @@ impl GridBeamformer {
             ))),
         };
         let axes = (channels * polarisations, dishes);
-        let voltages: Samples<'a> =
-            voltages.into().samples(encoding.into(), Layout::Tcn, axes, whole)?;
-        let times = voltages.extents().times;
-        let all = self.filled.saturating_add(times);
-        let complete = all / block_times;
-        let mut powers = Powers::zeros(&self.shape, complete)?;
-        if times > 0 {
-            match &mut *self.backend {
-                Backend::Cpu(cpu) => cpu.beamform(&voltages, self.filled, &mut powers)?,
-                Backend::Gpu(gpu) => gpu.beamform(&voltages, self.filled, powers.bytes_mut())?,
-            }
-        }
-        self.filled = all % block_times;
-        let first = self.blocks;
-        self.blocks += complete as u64;
-        Ok(GridBeams { powers, first })
+        voltages.samples(encoding.into(), Layout::Tcn, axes, whole)
     }
 
     /// Powers of the last block of times if it is not complete, of the times that it has; the stream begins again.

@@ -243,13 +243,8 @@ impl Tensor {
         self.sums[0].upload(stream, &all)
     }
 
-    /// Enqueues the powers of a piece, `skip` times of whose first block came before.
-    pub(super) fn launch(
-        &mut self,
-        piece: &Samples<'_>,
-        skip: usize,
-        powers: &Buffer,
-    ) -> Result<()> {
+    /// Enqueues the powers of a piece, `skip` times of whose first block came before, to an address.
+    pub(super) fn launch(&mut self, piece: &Samples<'_>, skip: usize, powers: u64) -> Result<()> {
         let Shape { block_times, .. } = self.shape;
         let (address, stream) = piece.on_device();
         let times = piece.extents().times;
@@ -262,7 +257,7 @@ impl Tensor {
             return self.carry(piece, 0..times, self.carried_times);
         }
         let of = Times { all, first, complete, blocks, flush: false };
-        self.enqueue(Some(address), stream, &of, powers.address())?;
+        self.enqueue(Some(address), stream, &of, powers)?;
         self.carried_times = 0;
         if blocks > complete {
             let begin = if blocks == 1 { 0 } else { first + (blocks - 2) * block_times };

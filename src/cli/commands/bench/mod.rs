@@ -276,6 +276,26 @@ enum System {
         #[arg(long, value_delimiter = ',')]
         kernel: Vec<corrust::upchannelise::Kernel>,
     },
+    /// Time beams on a grid of 24 x 24 places, 512 of which have a dish: 2 polarisations, powers of 40 times in f16
+    ///
+    /// Voltages and powers in device memory. Useful operations are 5 log2 4 M^2 + 4 a beam, time and polarisation.
+    Grid {
+        /// Places along both axes of a grid
+        #[arg(long, value_delimiter = ',')]
+        places: Option<Vec<usize>>,
+        /// Frequency channels; by default 256
+        #[arg(long)]
+        channels: Option<usize>,
+        /// Blocks of 40 times; by default 51 on a GPU, 1 on a CPU
+        #[arg(long)]
+        blocks: Option<usize>,
+        /// Encodings of voltages
+        #[arg(long, value_delimiter = ',')]
+        encoding: Option<Vec<Encoding>>,
+        /// Kernels; by default all that the device runs
+        #[arg(long, value_delimiter = ',')]
+        kernel: Vec<beamform::grid::Kernel>,
+    },
     /// Time the corner turns, unpacking, delays, sums of the spectral kurtosis and the quantiser on a GPU
     Reorder {
         /// Numbers of inputs
@@ -438,6 +458,11 @@ impl Args {
                 ("--channels", channels.iter().copied().collect()),
                 ("--factors", factors.clone().unwrap_or_default()),
                 ("--times", times.iter().copied().collect()),
+            ],
+            Some(System::Grid { places, channels, blocks, .. }) => vec![
+                ("--places", places.clone().unwrap_or_default()),
+                ("--channels", channels.iter().copied().collect()),
+                ("--blocks", blocks.iter().copied().collect()),
             ],
             Some(System::Reorder { inputs, times, .. }) => vec![
                 ("--inputs", inputs.clone().unwrap_or_default()),
@@ -721,6 +746,17 @@ fn cases(system: Option<&System>, place: &BenchDevice, alone: bool) -> Result<Ve
                 kernels: kernel.clone(),
             };
             bench::upchannelise::cases(&options, place)
+        }
+        Some(System::Grid { places, channels, blocks, encoding, kernel }) => {
+            let usual = bench::grid::Options::default();
+            let options = bench::grid::Options {
+                sizes: places.clone().unwrap_or(usual.sizes),
+                channels: channels.unwrap_or(usual.channels),
+                blocks: *blocks,
+                encodings: encoding.clone().unwrap_or(usual.encodings),
+                kernels: kernel.clone(),
+            };
+            bench::grid::cases(&options, place)
         }
         Some(System::Reorder { inputs, times, encoding }) => {
             let usual = bench::reorder::Options::default();
