@@ -150,7 +150,8 @@ fn stages_of_the_kurtosis() {
                 return Ok((sums, flagged));
             };
             let shared: Arc<dyn Gpu> = gpu.clone();
-            let mut stage = Stage::new(&shared, shape, judge, BLOCK_TIMES, 2 * times)?.with_sums();
+            let mut stage =
+                Stage::new(&[shared], shape, judge, BLOCK_TIMES, 2 * times)?.with_sums();
             stage.begin()?;
             place.after(stage.put(&samples))?;
             place.after(stage.put(&samples))?;

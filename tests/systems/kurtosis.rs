@@ -226,7 +226,9 @@ fn clears_on(device: Device) {
                 let samples = case.view(&turned, layout).missing(&lost);
                 let judge = Judge::new(encoding, 1e-6).unwrap();
                 let shape = Shape { inputs, channels, encoding, layout };
-                let stage = Stage::new(&gpu, shape, judge, block_times, times).unwrap();
+                let stage =
+                    Stage::new(std::slice::from_ref(&gpu), shape, judge, block_times, times)
+                        .unwrap();
                 let mut stage = stage.with_sums();
                 stage.begin().unwrap();
                 // In two pieces, which part a block.
@@ -312,7 +314,10 @@ fn judges_on(device: Device) {
         let judge = if number % 2 == 1 { judge.full_range() } else { judge };
         let judge = judge.circularity(&[0.0, 1.0, 0.4][..channels.min(3)]).unwrap();
         let shape = Shape { inputs, channels, encoding, layout: Layout::Tcn };
-        let stage = || Stage::new(&gpu, shape, judge.clone(), block_times, times).unwrap();
+        let stage = || {
+            Stage::new(std::slice::from_ref(&gpu), shape, judge.clone(), block_times, times)
+                .unwrap()
+        };
         let mut stages = [stage(), stage().with_sums()];
         for lost in [0, 1, 40] {
             let case = varied(&mut rng, encoding, sizes, block_times);
