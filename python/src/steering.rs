@@ -8,7 +8,7 @@ use numpy::{IntoPyArray, PyArray5};
 use pyo3::prelude::*;
 
 use crate::{
-    error::{Fault, count, optional_count, optional_moment},
+    error::{Fault, count, list, optional_count, optional_moment},
     uvh5::description,
 };
 
@@ -78,8 +78,8 @@ impl From<Direction> for Pointing {
 pub fn weights<'py>(
     py: Python<'py>,
     array: &Bound<'py, PyAny>,
-    pointings: Vec<Direction>,
-    sources: Vec<[f64; 2]>,
+    #[pyo3(from_py_with = list)] pointings: Vec<Direction>,
+    #[pyo3(from_py_with = list)] sources: Vec<[f64; 2]>,
     #[pyo3(from_py_with = optional_moment)] at: Option<String>,
     delayed: bool,
     #[pyo3(from_py_with = optional_count)] channels: Option<usize>,
