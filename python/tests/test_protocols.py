@@ -318,3 +318,6 @@ def test_sequences_that_are_longer_than_memory_are_refused() -> None:
     ):
         with pytest.raises(MemoryError, match="out of memory"):
             call()
+    with pytest.raises(TypeError, match="^pointings: expected directions") as found:
+        corrust.weights({}, pointings=[1])  # type: ignore[list-item]
+    assert "\n" not in str(found.value)
