@@ -6,7 +6,7 @@
 //! the host clears what is flagged. What the host does besides the correlator's work is part of a turn; valid samples are
 //! counted in both.
 
-use std::{env, error::Error, sync::Arc, time::Instant};
+use std::{env, error::Error, slice, sync::Arc, time::Instant};
 
 use corrust_host::{
     Correlator, Device, Encoding, Layout,
@@ -142,7 +142,13 @@ impl Case {
         let plan = Kurtosis::builder().encoding(self.shape.encoding).block_times(BLOCK_TIMES);
         let expected = plan.device(Device::Cpu).build()?.sums(*view)?;
         let flagged = self.judge()?.flagged(&expected);
-        let stage = Stage::new(&self.gpu, self.shape, self.judge()?, BLOCK_TIMES, self.times)?;
+        let stage = Stage::new(
+            slice::from_ref(&self.gpu),
+            self.shape,
+            self.judge()?,
+            BLOCK_TIMES,
+            self.times,
+        )?;
         let mut stage = stage.with_sums();
         stage.begin()?;
         stage.put(view)?;
@@ -182,8 +188,13 @@ impl Case {
         let near =
             Samples::new(resident.slice().part(0..bytes), inputs, channels, encoding, layout)?;
         for (from, samples) in [("host", &host), ("GPU", &near)] {
-            let mut stage =
-                Stage::new(&self.gpu, self.shape, self.judge()?, BLOCK_TIMES, self.times)?;
+            let mut stage = Stage::new(
+                slice::from_ref(&self.gpu),
+                self.shape,
+                self.judge()?,
+                BLOCK_TIMES,
+                self.times,
+            )?;
             let mut stages = [0.0; 3];
             let (mut bare, mut masked) = (self.correlator()?, self.correlator()?);
             // Sixteen blocks a turn.

@@ -3,17 +3,15 @@
 use std::{ops::Range, sync::Arc};
 
 use corrust_host::{
-    Correlator, Device, Error, Layout, Result, Samples, Upchanneliser,
+    Correlator, Error, Layout, Result, Samples, Upchanneliser,
     channelise::SpectrumEncoding,
     device::Gpu,
-    kurtosis::{FlagCounts, Judge, Kurtosis, Stage},
+    kurtosis::{FlagCounts, Judge, Stage},
     samples::{Memory, Shape},
 };
+use corrust_recordings::run;
 
 use super::sums::{Done, Sums};
-
-/// Bytes of samples that are judged at a time, and times where that is less than a block.
-const JUDGED_BYTES: usize = 1 << 24;
 
 /// Steps before samples are summed; by default none.
 #[derive(Default)]
@@ -32,7 +30,7 @@ impl Before {
     }
 
     /// Judges samples of `shape` by their spectral kurtosis, in blocks of `block_times` times that are counted from timestamp
-    /// 0: flagged ones are missing. They are judged in the memory of the only GPU, else on the CPU.
+    /// 0: flagged ones are missing. They are judged in the memory of the only GPU, else in host memory, as [`Stage::new`] does.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`]; the device's own.
@@ -206,16 +204,8 @@ struct Flags {
 
 impl Flags {
     fn new(shape: &Shape, judge: Judge, block_times: usize, gpus: &[Arc<dyn Gpu>]) -> Result<Self> {
-        let most = JUDGED_BYTES / shape.bytes_per_time().max(1);
-        let mut room = match gpus {
-            [gpu] => Stage::new(gpu, *shape, judge, block_times, most)?,
-            _ => {
-                let plan = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
-                Stage::in_host((plan.device(Device::Cpu).build()?, judge), *shape, most)
-            }
-        };
-        // A room that does not fit is refused now.
-        room.begin()?;
+        let most = run::block_times(shape.bytes_per_time());
+        let room = Stage::new(gpus, *shape, judge, block_times, most)?;
         Ok(Self { room, held: None, judged: FlagCounts::default() })
     }
 

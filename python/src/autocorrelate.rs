@@ -15,7 +15,7 @@ use crate::{
     device,
     device_array::{DeviceArray, Memory},
     dtype::Dtype,
-    error::{Fault, count, parse, value},
+    error::{Fault, count, list, optional_list, parse, value},
     fork::compute,
     plan::{Plan, patience, pieces, plan_methods},
     results::result,
@@ -137,7 +137,7 @@ impl Autocorrelator {
         #[pyo3(from_py_with = count)] groups: usize,
         #[pyo3(from_py_with = count)] lags: usize,
         scheme: &str,
-        pairs: Option<Vec<(usize, usize)>>,
+        #[pyo3(from_py_with = optional_list)] pairs: Option<Vec<(usize, usize)>>,
         device: &str,
         kernel: &str,
     ) -> PyResult<Self> {
@@ -218,7 +218,7 @@ impl Autocorrelator {
     fn accumulate_times(
         &self,
         py: Python<'_>,
-        times: Vec<PyReadonlyArray1<'_, u32>>,
+        #[pyo3(from_py_with = list)] times: Vec<PyReadonlyArray1<'_, u32>>,
         instants: u64,
     ) -> PyResult<()> {
         let lists = times.iter().map(|times| Ok(times.as_slice()?.to_vec()));

@@ -11,7 +11,7 @@ use corrust::{
 };
 use pyo3::prelude::*;
 
-use crate::error::{Fault, kind, value};
+use crate::error::{Fault, kind, list, value};
 
 /// Delays that a function of Python's gives.
 pub struct Called {
@@ -58,7 +58,7 @@ pub fn polynomials(
         let start = start.map(moment).transpose().map_err(Fault::from)?;
         given.py().detach(|| Polynomials::read(&path, start)).map_err(Fault::from)?
     } else {
-        let delays: Vec<Delay> = given.extract().map_err(|_| {
+        let delays: Vec<Delay> = list(given).map_err(|_| {
             kind(format!(
                 "delays is {}: expected a number or pieces (start, end, coefficients) for each input, a path, or a \
                  function",

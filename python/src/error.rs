@@ -99,6 +99,20 @@ pub fn optional_moment(given: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     given.py().import("corrust._results")?.call_method1("utc", (given,))?.extract()
 }
 
+/// Values of a sequence, for as many of which as its length says there is memory.
+pub fn list<'py, T: FromPyObjectOwned<'py>>(given: &Bound<'py, PyAny>) -> PyResult<Vec<T>> {
+    let length = given.len().unwrap_or(0);
+    corrust::device::room::<T>(length).map_err(|error| exception(&error))?;
+    given.extract()
+}
+
+/// [`list`] of what may be left out.
+pub fn optional_list<'py, T: FromPyObjectOwned<'py>>(
+    given: &Bound<'py, PyAny>,
+) -> PyResult<Option<Vec<T>>> {
+    if given.is_none() { Ok(None) } else { list(given).map(Some) }
+}
+
 /// [`count`] of what may be left out.
 pub fn optional_count<T: TryFrom<u64>>(given: &Bound<'_, PyAny>) -> PyResult<Option<T>> {
     if given.is_none() { Ok(None) } else { count(given).map(Some) }

@@ -9,7 +9,7 @@ use pyo3::{prelude::*, types::PyAny};
 use crate::{
     device_array::numpy_array,
     dtype::Dtype,
-    error::{Fault, optional_moment, value},
+    error::{Fault, optional_list, optional_moment, value},
 };
 
 /// Gates of a periodic signal, a pulsar or a switched calibrator: numbers of time samples, or of channels and time samples.
@@ -60,7 +60,7 @@ impl Folding {
         #[pyo3(from_py_with = optional_moment)] start: Option<String>,
         #[pyo3(from_py_with = optional_moment)] epoch: Option<String>,
         dispersion: Option<f64>,
-        frequencies: Option<Vec<f64>>,
+        #[pyo3(from_py_with = optional_list)] frequencies: Option<Vec<f64>>,
     ) -> PyResult<Self> {
         let parse = |text: Option<String>| text.as_deref().map(moment).transpose();
         let start = parse(start).map_err(Fault::from)?;

@@ -11,7 +11,7 @@ use crate::{
     device,
     device_array::numpy_array,
     dtype::{Dtype, Kind},
-    error::{Fault, count, kind, parse, value},
+    error::{Fault, count, kind, list, parse, value},
     fork::compute,
     plan::{Plan, closing_methods},
     stream::stream,
@@ -176,7 +176,7 @@ pub fn kurtosis_flags<'py>(
     sums: &Bound<'py, PyAny>,
     encoding: &str,
     false_alarm: f64,
-    circularity: Vec<f64>,
+    #[pyo3(from_py_with = list)] circularity: Vec<f64>,
     full_range: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let array = Array::of("sums", sums, stream(None)?)?;

@@ -16,7 +16,7 @@ use corrust::{
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
-use crate::error::{Fault, value};
+use crate::error::{Fault, list, optional_list, value};
 
 /// Bytes of counts that are read at a time.
 const BLOCK_BYTES: usize = 1 << 25;
@@ -87,10 +87,10 @@ pub fn open_photons(
     py: Python<'_>,
     paths: &Bound<'_, PyAny>,
     dwell: f64,
-    channels: Option<Vec<usize>>,
-    gates: Option<Vec<(f64, f64)>>,
+    #[pyo3(from_py_with = optional_list)] channels: Option<Vec<usize>>,
+    #[pyo3(from_py_with = optional_list)] gates: Option<Vec<(f64, f64)>>,
     between_markers: Option<(usize, usize)>,
-    exclude: Option<Vec<(f64, f64)>>,
+    #[pyo3(from_py_with = optional_list)] exclude: Option<Vec<(f64, f64)>>,
     bursts: Option<(f64, f64)>,
     start: Option<f64>,
     unit: Option<f64>,
@@ -99,7 +99,7 @@ pub fn open_photons(
 ) -> PyResult<Photons> {
     let paths: Vec<PathBuf> = match paths.extract::<PathBuf>() {
         Ok(path) => vec![path],
-        Err(_) => paths.extract()?,
+        Err(_) => list(paths)?,
     };
     for (name, seconds) in [("dwell", Some(dwell)), ("unit", unit)] {
         if let Some(seconds) = seconds.filter(|&seconds| !(seconds > 0.0 && seconds.is_finite())) {

@@ -21,7 +21,7 @@ use pyo3::{exceptions::PyUserWarning, prelude::*, types::PyTuple};
 
 use crate::{
     device,
-    error::{Fault, count, exception, optional_count, optional_moment, parse, value},
+    error::{Fault, count, exception, list, optional_count, optional_moment, parse, value},
     folding::Folding,
     fork::compute,
     held::{Held, Kind, of_each, open_kind},
@@ -142,7 +142,7 @@ pub fn open(
 ) -> PyResult<Recording> {
     let paths: Vec<PathBuf> = match paths.extract::<PathBuf>() {
         Ok(path) => vec![path],
-        Err(_) => paths.extract()?,
+        Err(_) => list(paths)?,
     };
     let kind = match kind {
         None => None,

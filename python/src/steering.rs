@@ -5,10 +5,10 @@ use corrust::{
     format::moment,
 };
 use numpy::{IntoPyArray, PyArray5};
-use pyo3::prelude::*;
+use pyo3::{exceptions::PyMemoryError, prelude::*};
 
 use crate::{
-    error::{Fault, count, optional_count, optional_moment},
+    error::{Fault, count, kind, list, optional_count, optional_moment},
     uvh5::description,
 };
 
@@ -17,6 +17,17 @@ use crate::{
 pub enum Direction {
     Vector([f64; 3]),
     Horizontal([f64; 2]),
+}
+
+/// Directions of beams, in one sentence where they are none.
+fn directions(given: &Bound<'_, PyAny>) -> PyResult<Vec<Direction>> {
+    let others = |error: PyErr| match error.is_instance_of::<PyMemoryError>(given.py()) {
+        true => error,
+        false => kind(
+            "pointings: expected directions (east, north, up) or (azimuth, altitude), as [(0, 0, 1)]",
+        ),
+    };
+    list(given).map_err(others)
 }
 
 impl From<Direction> for Pointing {
@@ -78,8 +89,8 @@ impl From<Direction> for Pointing {
 pub fn weights<'py>(
     py: Python<'py>,
     array: &Bound<'py, PyAny>,
-    pointings: Vec<Direction>,
-    sources: Vec<[f64; 2]>,
+    #[pyo3(from_py_with = directions)] pointings: Vec<Direction>,
+    #[pyo3(from_py_with = list)] sources: Vec<[f64; 2]>,
     #[pyo3(from_py_with = optional_moment)] at: Option<String>,
     delayed: bool,
     #[pyo3(from_py_with = optional_count)] channels: Option<usize>,

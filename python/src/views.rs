@@ -289,9 +289,12 @@ fn axis_strides<const N: usize>(array: &Array, axes: [usize; N]) -> PyResult<[us
 pub fn missing(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Missing>> {
     let Some(given) = given else { return Ok(Vec::new()) };
     let wrong = |item: &Bound<'_, PyAny>| {
+        let text = item.repr().map_or_else(|_| "an item".to_owned(), |text| text.to_string());
+        // A sentence has one line.
+        let text =
+            if text.len() > 80 || text.contains('\n') { item.get_type().to_string() } else { text };
         kind(format!(
-            "missing has {}: expected (start, stop), or (start, stop, channels, inputs) of pairs or None",
-            item.repr().map_or_else(|_| "an item".to_owned(), |text| text.to_string())
+            "missing has {text}: expected (start, stop), or (start, stop, channels, inputs) of pairs or None"
         ))
     };
     let range = |(start, stop): (usize, usize)| -> PyResult<Range<usize>> {

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::{
     autocorrelate::python_sums,
-    error::{Fault, count, parse},
+    error::{Fault, count, list, optional_list, parse},
 };
 
 /// A multi-tau correlation of photons that have weights, in float64 on the CPU.
@@ -34,7 +34,7 @@ impl WeightedAutocorrelator {
         #[pyo3(from_py_with = count)] groups: usize,
         #[pyo3(from_py_with = count)] lags: usize,
         scheme: &str,
-        pairs: Option<Vec<(usize, usize)>>,
+        #[pyo3(from_py_with = optional_list)] pairs: Option<Vec<(usize, usize)>>,
     ) -> PyResult<Self> {
         let shape = Shape { sensors, groups, lags, scheme: parse(scheme)? };
         let plan = Weighted::new(shape, &pairs.unwrap_or_default()).map_err(Fault::from)?;
@@ -54,8 +54,8 @@ impl WeightedAutocorrelator {
     fn accumulate(
         &self,
         py: Python<'_>,
-        times: Vec<PyReadonlyArray1<'_, u32>>,
-        weights: Vec<PyReadonlyArray1<'_, f64>>,
+        #[pyo3(from_py_with = list)] times: Vec<PyReadonlyArray1<'_, u32>>,
+        #[pyo3(from_py_with = list)] weights: Vec<PyReadonlyArray1<'_, f64>>,
         instants: u64,
     ) -> PyResult<()> {
         let times: Vec<&[u32]> =

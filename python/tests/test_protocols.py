@@ -213,6 +213,7 @@ def test_wrong_arguments() -> None:
         ([1], TypeError, "missing has 1"),
         (7, TypeError, "missing has 7"),
         ([(-1, 2)], TypeError, "missing has"),
+        ([np.zeros((9, 9))], TypeError, r"^missing has <class 'numpy.ndarray'>: expected [^\n]*$"),
     ]
     for missing, error, text in ranges:
         with pytest.raises(error, match=text):
@@ -298,3 +299,25 @@ def test_rates_and_times_are_positive(number: float) -> None:
         plan.accumulate(np.ones((64, 1), np.uint8))
         with pytest.raises(ValueError, match="dwell=.*more than 0"):
             plan.snapshot().curve(0, dwell=number)
+
+
+def test_sequences_that_are_longer_than_memory_are_refused() -> None:
+    """The length that a sequence says is no reason to end the program."""
+    long: Any = range(1 << 45)
+    sums = np.zeros((1, 1, 1, 3), np.int64)
+    for call in (
+        lambda: corrust.Autocorrelator(2, pairs=long),
+        lambda: corrust.WeightedAutocorrelator(2, pairs=long),
+        lambda: corrust.Autocorrelator(2, device="cpu").accumulate_times(long, 1),
+        lambda: corrust.Folding(8, 1e-3, period=0.1, dispersion=1.0, frequencies=long),
+        lambda: corrust.kurtosis_flags(sums, circularity=long),
+        lambda: corrust.open(long),
+        lambda: corrust.open_photons(long),
+        lambda: corrust.open_photons("x.npy", exclude=long),
+        lambda: corrust.weights({}, pointings=long),
+    ):
+        with pytest.raises(MemoryError, match="out of memory"):
+            call()
+    with pytest.raises(TypeError, match="^pointings: expected directions") as found:
+        corrust.weights({}, pointings=[1])  # type: ignore[list-item]
+    assert "\n" not in str(found.value)

@@ -240,6 +240,12 @@ fn all_encodings_and_layouts_have_the_same_power() {
     assert_eq!(samples(&folder.join("x.fil"), expected.len()), expected);
 }
 
+/// A frequency of a file's header.
+fn megahertz(file: &[u8], field: &[u8; 4]) -> f64 {
+    let at = file.windows(4).position(|name| name == field).unwrap();
+    f64::from_le_bytes(*file[at + 4..].first_chunk().unwrap())
+}
+
 /// A file of some channels has the powers and frequencies that a file of all channels has for them; the command and a plan agree.
 #[test]
 fn some_channels_are_those_of_all() {
@@ -269,11 +275,27 @@ fn some_channels_are_those_of_all() {
         let [ours, theirs] =
             ["plan.fil", "some.fil"].map(|name| fs::read(folder.join(name)).unwrap());
         assert!(ours == theirs, "{layout}");
-        let at = ours.windows(4).position(|name| name == b"fch1").unwrap();
-        let first = f64::from_le_bytes(*ours[at + 4..].first_chunk().unwrap());
-        assert_eq!(first, 1400.0 - 2.0 * 0.5);
+        assert_eq!(megahertz(&ours, b"fch1"), 1400.0 - 2.0 * 0.5);
         let found = samples(&folder.join("some.fil"), some.len());
         assert!(found.iter().zip(&some).all(|(&found, &sum)| f64::from(found) == sum as f64));
+    }
+    // One channel of a list has the list's width.
+    let listed: Vec<_> = (0..9).map(|channel| 1400e6 - 0.5e6 * f64::from(channel)).collect();
+    let even = r#""first_channel": 1400e6, "channel_width": -0.5e6"#;
+    fs::write(
+        folder.join("list.json"),
+        ARRAY.replace(even, &format!("\"frequencies\": {listed:?}")),
+    )
+    .unwrap();
+    for channel in [4, 8] {
+        let channels = format!("--channels {channel}..{}", channel + 1);
+        done(
+            folder,
+            &format!("filterbank rec.npy -o one.fil --layout cnt --array list.json {channels}"),
+        );
+        let file = fs::read(folder.join("one.fil")).unwrap();
+        assert_eq!(megahertz(&file, b"fch1"), 1400.0 - 0.5 * f64::from(channel));
+        assert_eq!(megahertz(&file, b"foff"), -0.5);
     }
     let said = refused(folder, "filterbank rec.npy -o x.npy --layout cnt --channels 5..10");
     assert!(said.contains("--channels 5..10: expected some of 9"), "{said}");

@@ -8,7 +8,7 @@ use corrust::{
     Autocorrelator, Beamformer, Channeliser, Correlator, Device, Encoding, Layout, Result,
     device::{Buffer, DeviceSlice, DeviceSliceMut, Gpu, Stream},
     kurtosis::{Judge, Kurtosis, Stage},
-    samples::{Element, RawSamples, Samples, Shape},
+    samples::{Element, Memory, RawSamples, Samples, Shape},
 };
 use lazy_gpu::LazyGpu;
 use num_complex::Complex;
@@ -150,7 +150,8 @@ fn stages_of_the_kurtosis() {
                 return Ok((sums, flagged));
             };
             let shared: Arc<dyn Gpu> = gpu.clone();
-            let mut stage = Stage::new(&shared, shape, judge, BLOCK_TIMES, 2 * times)?.with_sums();
+            let mut stage =
+                Stage::new(&[shared], shape, judge, BLOCK_TIMES, 2 * times)?.with_sums();
             stage.begin()?;
             place.after(stage.put(&samples))?;
             place.after(stage.put(&samples))?;
@@ -195,6 +196,36 @@ impl<'a> Passing<'a> {
 impl Drop for Passing<'_> {
     fn drop(&mut self) {
         self.gpu.destroy(self.stream);
+    }
+}
+
+/// Samples in the memory of one GPU, whose streams work late and in any order, reach the others before they are written over:
+/// in one piece, and in rows that are put together.
+#[test]
+fn samples_of_one_gpu_reach_the_others_in_order() {
+    let (inputs, channels, times) = (3, 4, 2500);
+    for (seed, range) in [(0, 0..times), (1, 100..2400), (2, 0..times), (3, 7..2500)] {
+        let gpus: [Arc<dyn Gpu>; 2] = [0, 10].map(|gpu| Arc::new(LazyGpu::new(seed + gpu)) as _);
+        let plan = || Correlator::builder(inputs, channels).layout(Layout::Cnt);
+        let mut ours = plan().gpus(gpus.iter().cloned()).build().unwrap();
+        let mut theirs = plan().device(Device::Cpu).build().unwrap();
+        let owner = &gpus[seed as usize % 2];
+        let buffer = Buffer::new(owner, 2 * inputs * channels * times).unwrap();
+        let stream = owner.create_stream().unwrap();
+        for block in 0..5 {
+            let mut bytes = noise(buffer.bytes());
+            bytes.rotate_left(7 * block);
+            // SAFETY: the buffer has as many bytes.
+            unsafe { owner.upload(stream, buffer.address(), &bytes).unwrap() };
+            let memories: [Memory<'_>; 2] = [buffer.slice().on(stream).into(), bytes[..].into()];
+            let [there, here] = memories.map(|memory| {
+                let all = Samples::new(memory, inputs, channels, Encoding::Ci8, Layout::Cnt);
+                all.unwrap().times(range.clone())
+            });
+            ours.accumulate(there).unwrap();
+            theirs.accumulate(here).unwrap();
+        }
+        assert!(ours.dump().unwrap() == theirs.dump().unwrap(), "{seed} {range:?}");
     }
 }
 

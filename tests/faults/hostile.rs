@@ -18,6 +18,10 @@ use std::{
 use changes::changed;
 use clap::{Arg, ArgAction};
 use command::{done, refused};
+use corrust::{
+    Autocorrelator, Beamformer, Channeliser, Device, Error,
+    autocorrelate::{self, Scheme, Weighted},
+};
 use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng};
 
 use crate::support::{changes, command};
@@ -552,6 +556,30 @@ fn numbers_that_ask_for_memory_are_refused_first() {
 }
 
 /// Small files of text that never end.
+/// Plans whose sizes ask for more memory than there is are an error, not the end of the program.
+#[test]
+fn plans_that_ask_for_memory_are_refused() {
+    let many = 1 << 30;
+    let raw = |inputs| Channeliser::builder(inputs, 1 << 12).device(Device::Cpu).build().err();
+    let curves = |sensors| {
+        let builder = Autocorrelator::builder(sensors).groups(20).lags(64);
+        builder.device(Device::Cpu).build().err()
+    };
+    let weighted = |sensors| {
+        let scheme = Scheme::BinGroups;
+        Weighted::new(autocorrelate::Shape { sensors, groups: 20, lags: 64, scheme }, &[]).err()
+    };
+    let beams = |channels, beams| {
+        let builder = Beamformer::builder(1, beams).channels(channels);
+        builder.device(Device::Cpu).build().err()
+    };
+    let errors =
+        [raw(many), curves(many), weighted(many), beams(many, 1 << 12), beams(1 << 12, many)];
+    for error in errors {
+        assert!(matches!(error, Some(Error::OutOfMemory { .. })), "{error:?}");
+    }
+}
+
 #[test]
 fn texts_without_an_end_are_refused() {
     let folder = tempfile::tempdir().unwrap();

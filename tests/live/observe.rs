@@ -423,7 +423,8 @@ fn free_ports(count: u16) -> u16 {
     panic!("no {count} free ports")
 }
 
-/// Heaps of beams, as spead2 reads them, equal the file: for a recording, and for a stream at its own timestamps.
+/// Heaps of beams of some channels, as spead2 reads them, equal the file: for a recording, and for a stream at its own
+/// timestamps and channel numbers.
 #[test]
 fn beams_are_sent_as_heaps_that_spead2_reads() {
     let Some(python) = witness::python(&["spead2==4.5.1", "numpy"]) else { return };
@@ -444,16 +445,17 @@ fn beams_are_sent_as_heaps_that_spead2_reads() {
             said.read_line(&mut line).unwrap();
             assert_eq!(line.trim(), "ready");
             let table = format!(
-                "[[beams]]\nweights = \"weights.npy\"\nshifts = \"shifts.npy\"\noutput-encoding = \"{encoding}\"\n"
+                "[[beams]]\nweights = \"weights.npy\"\nshifts = \"shifts.npy\"\nchannels = \"1..7\"\noutput-encoding = \"{encoding}\"\n"
             );
             let tables = format!(
                 "device = \"cpu\"\n{table}output = \"spead://127.0.0.1:{port}+1\"\n{table}output = \"b.npy\"\n"
             );
             let times = if live {
-                let stream =
-                    STREAM.replace("channels = 10", "channels = 8").replace("400kHz", "320kHz");
+                let stream = STREAM
+                    .replace("channels = 10", "channels = 8, first-channel = 40")
+                    .replace("400kHz", "320kHz");
                 let live = Listening::of(folder, &stream, "times = 4000, silence = 3", &tables);
-                let send = "send scan.npy --rate 320kHz --layout tcn --first 3";
+                let send = "send scan.npy --rate 320kHz --layout tcn --first 3 --first-channel 40";
                 done(folder, &format!("{send} --to {}", live.address));
                 live.end();
                 4000
@@ -466,12 +468,12 @@ fn beams_are_sent_as_heaps_that_spead2_reads() {
             line.clear();
             said.read_line(&mut line).unwrap();
             assert!(receiver.wait().unwrap().success());
-            let first = if live { 3 * 256 * step } else { 0 };
-            assert_eq!(line.trim(), format!("{first} 6"));
+            let (first, channel) = if live { (3 * 256 * step, 41) } else { (0, 1) };
+            assert_eq!(line.trim(), format!("{first} 6 {channel}"));
             let heaps: ndarray::Array4<i8> =
                 ndarray_npy::read_npy(folder.join("heaps.npy")).unwrap();
             let whole = times / 256 * 256;
-            assert_eq!(heaps.dim(), (2, 8, whole, 2));
+            assert_eq!(heaps.dim(), (2, 6, whole, 2));
             // Polarisations are one.
             let part = |[beam, channel, time, part]: [usize; 4]| match encoding {
                 "ci8" => ndarray_npy::read_npy::<_, ndarray::Array5<i8>>(folder.join("b.npy"))
@@ -483,7 +485,7 @@ fn beams_are_sent_as_heaps_that_spead2_reads() {
                     },
                 ),
             };
-            for place in [[0, 0, 0, 0], [1, 7, 255, 1], [0, 3, 256, 0], [1, 5, whole - 1, 1]] {
+            for place in [[0, 0, 0, 0], [1, 5, 255, 1], [0, 3, 256, 0], [1, 4, whole - 1, 1]] {
                 assert_eq!(heaps[place], part(place).unwrap(), "{place:?}");
             }
             let sums = |values: &mut dyn Iterator<Item = (usize, i64)>| {

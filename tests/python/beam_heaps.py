@@ -3,7 +3,7 @@
 beam_heaps.py BEAMS.npy STEP PORT...
 
 Says "ready" once it listens, and at the streams' ends writes what came, int8 [stream][channel][time][2], and says the first
-timestamp of all and the numbers of antennas.
+timestamp of all, the number of antennas and that of the first channel.
 """
 
 import sys
@@ -20,14 +20,14 @@ for port in ports:
     streams.append(stream)
 print("ready", flush=True)
 
-beams, firsts, antennas = [], set(), set()
+beams, firsts, antennas, channels = [], set(), set(), set()
 for stream in streams:
     heaps = {}
     for heap in stream:
         items = {item.id: item for item in heap.get_items()}
         assert set(items) == {0x1600, 0x4103, 0x5000, 0x5004}, sorted(items)
         value = {number: items[number].immediate_value for number in (0x1600, 0x4103, 0x5004)}
-        assert value[0x4103] == 0, value
+        channels.add(value[0x4103])
         antennas.add(value[0x5004])
         assert value[0x1600] not in heaps, value
         heaps[value[0x1600]] = numpy.frombuffer(items[0x5000], numpy.int8).reshape(-1, 256, 2)
@@ -37,5 +37,6 @@ for stream in streams:
     beams.append(numpy.concatenate([heaps[timestamp] for timestamp in order], axis=1))
 (first,) = firsts
 (count,) = antennas
+(channel,) = channels
 numpy.save(path, numpy.array(beams))
-print(first, count)
+print(first, count, channel)

@@ -227,7 +227,9 @@ fn clears_on(device: Device) {
                 let samples = case.view(&turned, layout).missing(&lost);
                 let judge = Judge::new(encoding, 1e-6).unwrap();
                 let shape = Shape { inputs, channels, encoding, layout };
-                let stage = Stage::new(&gpu, shape, judge, block_times, times).unwrap();
+                let stage =
+                    Stage::new(std::slice::from_ref(&gpu), shape, judge, block_times, times)
+                        .unwrap();
                 let mut stage = stage.with_sums();
                 stage.begin().unwrap();
                 // In two pieces, which part a block.
@@ -313,7 +315,10 @@ fn judges_on(device: Device) {
         let judge = if number % 2 == 1 { judge.full_range() } else { judge };
         let judge = judge.circularity(&[0.0, 1.0, 0.4][..channels.min(3)]).unwrap();
         let shape = Shape { inputs, channels, encoding, layout: Layout::Tcn };
-        let stage = || Stage::new(&gpu, shape, judge.clone(), block_times, times).unwrap();
+        let stage = || {
+            Stage::new(std::slice::from_ref(&gpu), shape, judge.clone(), block_times, times)
+                .unwrap()
+        };
         let mut stages = [stage(), stage().with_sums()];
         for lost in [0, 1, 40] {
             let case = varied(&mut rng, encoding, sizes, block_times);
@@ -405,7 +410,9 @@ fn correlates_behind_on(device: Device) {
             };
             let shape = Shape { inputs, channels, encoding, layout };
             let judge = Judge::new(encoding, 0.02).unwrap();
-            let mut stage = Stage::new(&gpu, shape, judge.clone(), block_times, times).unwrap();
+            let mut stage =
+                Stage::new(std::slice::from_ref(&gpu), shape, judge.clone(), block_times, times)
+                    .unwrap();
             let plan = || Correlator::builder(inputs, channels).encoding(encoding).layout(layout);
             let mut ours = plan().gpu(gpu.clone()).build().unwrap();
             let mut theirs = plan().device(Device::Cpu).build().unwrap();

@@ -88,7 +88,7 @@ impl Builder {
     /// # Errors
     /// [`Error::Invalid`] for numbers of sensors, groups or lags that cannot be computed with, a
     /// pair of sensors that do not exist, or a kernel that does not
-    /// compute this shape; [`Error::Device`] when the device is not there.
+    /// compute this shape; [`Error::OutOfMemory`]; [`Error::Device`] when the device is not there.
     pub fn build(self) -> Result<Autocorrelator> {
         let Self { shape, pairs, place, .. } = match self.state {
             Some(state) => return Autocorrelator::at(state, &self.place),
@@ -101,6 +101,7 @@ impl Builder {
             let reason = format!("{} sensors: expected at most {most}", shape.sensors);
             return Err(Error::invalid(reason));
         }
+        shape.check_memory(pairs.as_ref().map_or(shape.sensors, Vec::len))?;
         let pairs = match pairs {
             None => (0..shape.sensors as u32).map(|sensor| [sensor; 2]).collect(),
             Some(pairs) => pairs,

@@ -2,7 +2,10 @@
 
 use std::{fmt, ops::RangeInclusive, str::FromStr};
 
-use crate::error::{Error, Result};
+use crate::{
+    device::host,
+    error::{Error, Result},
+};
 
 /// Most groups: a bin of the last one holds `255 * 2^23 < 2^31`.
 pub const MAX_GROUPS: usize = 24;
@@ -122,6 +125,13 @@ impl Shape {
             )));
         }
         Ok(())
+    }
+
+    /// Refuses `rows` rows of sums that the host has no memory for.
+    pub(crate) fn check_memory(&self, rows: usize) -> Result<()> {
+        // Products and a stream's beginning by points; totals and a pair; bins and delay lines by groups.
+        let row = 8 * (2 * self.points() + 4 + self.groups * (self.cells() + 1));
+        host::room::<u8>(rows.saturating_mul(row)).map(drop)
     }
 
     /// Places in the delay line of each group: `Y_{k,c}` for the next bin, `c = 0..S-1`; in the

@@ -69,13 +69,14 @@ impl Weighted {
     /// pairs the autocorrelations of all sensors.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a shape that cannot be computed, or a pair of sensors that do not exist.
+    /// [`Error::Invalid`] for a shape that cannot be computed, or a pair of sensors that do not exist; [`Error::OutOfMemory`].
     pub fn new(shape: Shape, pairs: &[(usize, usize)]) -> Result<Self> {
         shape.check()?;
         if let Some((a, b)) = pairs.iter().find(|(a, b)| *a.max(b) >= shape.sensors) {
             let reason = format!("sensor pair {a},{b}: expected numbers below {}", shape.sensors);
             return Err(Error::invalid(reason));
         }
+        shape.check_memory(shape.sensors.max(pairs.len()))?;
         let pairs: Vec<[u32; 2]> = match pairs {
             [] => (0..shape.sensors as u32).map(|sensor| [sensor; 2]).collect(),
             pairs => pairs.iter().map(|&(a, b)| [a as u32, b as u32]).collect(),

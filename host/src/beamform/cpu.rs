@@ -19,6 +19,7 @@ use crate::{
         rounding::{Rounding, part, unpack},
         shape::Shape,
     },
+    device::host,
     error::{Error, Result},
     kernels::beamform::Kernel,
     layout::Layout,
@@ -88,7 +89,7 @@ pub(super) fn backend(
         tile,
         columns: Vec::new(),
         float_columns: Vec::new(),
-        shifts: vec![rounding.first_shift(); shape.shifts()],
+        shifts: host::filled(rounding.first_shift(), shape.shifts())?,
     };
     Ok((kernel, Box::new(cpu)))
 }

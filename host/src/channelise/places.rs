@@ -6,6 +6,7 @@ use corrust_gpu::abi::channelise::{MISSING, SpectrumStart};
 
 use crate::{
     channelise::{delays::DelayModel, shape::Shape},
+    device::host::filled,
     error::{Error, Result},
     samples::missing::Missing,
 };
@@ -90,14 +91,10 @@ impl Batch {
 
 impl Places {
     /// Places for a prototype `h`, which a stream's start and its gaps touch where it is not zero.
-    pub(super) fn new(shape: &Shape, prototype: &[f64], delays: Option<Delays>) -> Self {
+    pub(super) fn new(shape: &Shape, prototype: &[f64], delays: Option<Delays>) -> Result<Self> {
         let lead = prototype.iter().take_while(|&&h| h == 0.0).count();
-        Self::leading(shape, lead, delays)
-    }
-
-    fn leading(shape: &Shape, lead: usize, delays: Option<Delays>) -> Self {
-        let inputs = vec![Input::default(); shape.inputs];
-        Self { shape: *shape, lead, delays, inputs, total: 0, next: 0 }
+        let inputs = filled(Input::default(), shape.inputs)?;
+        Ok(Self { shape: *shape, lead, delays, inputs, total: 0, next: 0 })
     }
 
     /// Samples of each input so far.
@@ -112,7 +109,8 @@ impl Places {
 
     /// Forgets the stream.
     pub(super) fn reset(&mut self) {
-        *self = Self::leading(&self.shape, self.lead, self.delays.take());
+        self.inputs.fill(Input::default());
+        (self.total, self.next) = (0, 0);
     }
 
     /// Forgets the stream and begins within another one, of which spectrum `number` comes next; the sample of

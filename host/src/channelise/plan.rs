@@ -18,7 +18,7 @@ use crate::{
         shape::{Shape, SpectrumEncoding},
         spectra::{Spectra, SpectraMut},
     },
-    device::{choice::Devices, gpu::Gpu, memory::Buffer},
+    device::{choice::Devices, gpu::Gpu, host::filled, memory::Buffer},
     error::{Error, Result},
     kernels::channelise::Kernel,
     layout::Layout,
@@ -236,7 +236,7 @@ impl Builder {
             }
         }
         let gains = match gains.is_empty() {
-            true => vec![Complex::new(1.0, 0.0); shape.inputs * shape.channels],
+            true => filled(Complex::new(1.0, 0.0), shape.inputs.saturating_mul(shape.channels))?,
             false => gains,
         };
         check_gains(&gains, &shape)?;
@@ -250,7 +250,7 @@ impl Builder {
         let backend = backend(&place.open()?, &setup)?;
         Ok(Channeliser {
             backend,
-            places: Places::new(&shape, &prototype, delays),
+            places: Places::new(&shape, &prototype, delays)?,
             shape,
             prototype,
         })

@@ -244,49 +244,19 @@ pub trait Gpu: Send + Sync + fmt::Debug {
     /// Both addresses are device memory of the rows' sizes, which do not overlap.
     unsafe fn copy_rows(&self, stream: Stream, to: u64, from: u64, rows: &Rows) -> Result<()>;
 
-    /// Copies `bytes` bytes of another GPU's memory to this one's, in the order of a stream of this one alone: the work on them
-    /// there has been waited for.
+    /// Copies `bytes` bytes of another GPU's memory to this one's, as `fetch` does, where this GPU reaches it. Returns whether it
+    /// does; if not, nothing is copied.
     ///
     /// # Safety
-    /// `to` is this GPU's memory, and `address` that of `from`, of so many bytes; those that are read stay until the stream has
-    /// done this work.
-    unsafe fn fetch(
+    /// As for `fetch`.
+    unsafe fn fetch_peer(
         &self,
-        stream: Stream,
-        to: u64,
-        from: &dyn Gpu,
-        address: u64,
-        bytes: usize,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.fetch_through_host(stream, to, from, address, bytes) }
-    }
-
-    /// [`fetch`](Self::fetch) by way of host memory.
-    ///
-    /// # Safety
-    /// As for [`fetch`](Self::fetch).
-    unsafe fn fetch_through_host(
-        &self,
-        stream: Stream,
-        to: u64,
-        from: &dyn Gpu,
-        address: u64,
-        bytes: usize,
-    ) -> Result<()> {
-        const PART: usize = 1 << 22;
-        let mut there = vec![0; PART.min(bytes)];
-        for first in (0..bytes).step_by(PART) {
-            let there = &mut there[..PART.min(bytes - first)];
-            // SAFETY: the caller's promise.
-            unsafe {
-                from.download(Stream::default(), address + first as u64, there)?;
-                self.upload_filled(stream, to + first as u64, there.len(), &|first, part| {
-                    part.copy_from_slice(&there[first..first + part.len()]);
-                })?;
-            }
-        }
-        Ok(())
+        _stream: Stream,
+        _to: u64,
+        _address: u64,
+        _bytes: usize,
+    ) -> Result<bool> {
+        Ok(false)
     }
 
     /// Copies from device memory, in the stream's order, without waiting if the bytes are
@@ -358,6 +328,36 @@ impl dyn Gpu {
         };
         // SAFETY: the caller's promise.
         unsafe { self.upload_filled(stream, address, bytes.len(), &fill) }
+    }
+
+    /// Copies `bytes` bytes of the memory of the GPU `from` to this one's, in the order of a stream of this one alone: the work
+    /// on them there has been waited for. They pass through the host's memory where this GPU does not
+    /// [reach](Gpu::fetch_peer) the other.
+    ///
+    /// # Safety
+    /// `to` is this GPU's memory, and `address` that of `from`, of so many bytes; those that are read stay until the stream has
+    /// done this work.
+    pub unsafe fn fetch(
+        &self,
+        (stream, to): (Stream, u64),
+        (from, address): (&dyn Gpu, u64),
+        bytes: usize,
+    ) -> Result<()> {
+        const PART: usize = 1 << 22;
+        // SAFETY: the caller's promise.
+        if unsafe { self.fetch_peer(stream, to, address, bytes)? } {
+            return Ok(());
+        }
+        let mut there = vec![0; PART.min(bytes)];
+        for first in (0..bytes).step_by(PART) {
+            let there = &mut there[..PART.min(bytes - first)];
+            // SAFETY: the caller's promise.
+            unsafe {
+                from.download(Stream::default(), address + first as u64, there)?;
+                self.upload(stream, to + first as u64, there)?;
+            }
+        }
+        Ok(())
     }
 
     /// Starts `blocks` blocks of `kernel`.

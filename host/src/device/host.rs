@@ -151,8 +151,16 @@ impl fmt::Debug for HostBytes {
 /// # Errors
 /// [`Error::OutOfMemory`].
 pub fn zeros<T: Copy + Default>(count: usize) -> Result<Vec<T>> {
+    filled(T::default(), count)
+}
+
+/// Returns `count` copies of a value.
+///
+/// # Errors
+/// [`Error::OutOfMemory`].
+pub(crate) fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>> {
     let mut values = room(count)?;
-    values.resize(count, T::default());
+    values.resize(count, value);
     Ok(values)
 }
 

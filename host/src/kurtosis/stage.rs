@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     device::{
+        choice::Device,
         gpu::{Gpu, Rows, Stream},
         host,
         memory::Buffer,
@@ -28,6 +29,10 @@ use crate::{
     stream::fill::Fill,
 };
 
+/// Bytes of samples that a CPU judges together, and times where that is less.
+const NEAR_BYTES: usize = 8 << 20;
+const NEAR_TIMES: usize = 512;
+
 /// Samples that are brought to a GPU once, or copied in host memory: whole blocks of times are put together there and judged, and
 /// flagged ones become zero where they lie. There is room for two stretches of times, of which one is filled, and judged by a GPU,
 /// while the other is used.
@@ -42,7 +47,7 @@ use crate::{
 /// let gpu = Device::Sim.open()?;
 /// let shape = Shape { inputs: 1, channels: 1, encoding: Encoding::Ci8, layout: Layout::Tcn };
 /// let judge = Judge::new(Encoding::Ci8, 0.001)?;
-/// let mut stage = Stage::new(&gpu, shape, judge, 16, 32)?.with_sums();
+/// let mut stage = Stage::new(&[gpu], shape, judge, 16, 32)?.with_sums();
 ///
 /// // A carrier for 20 times, silence for 12.
 /// let samples = [[[30_i8, 40]; 20].concat(), vec![0; 24]].concat();
@@ -104,57 +109,65 @@ enum JudgeAt {
 }
 
 impl Stage {
-    /// Room for `most` times, at least 1, rounded up to whole blocks of `block_times`.
+    /// Room for `most` times, at least 1, rounded up to whole blocks of `block_times`: in the memory of the only GPU, else in
+    /// host memory, where the first GPU or the CPU sums them. For a CPU a room has fewer times, those that stay in its caches.
     ///
     /// # Errors
-    /// As for [`Builder::build`](super::Builder::build); the device's own.
+    /// As for [`Builder::build`](super::Builder::build); [`Error::OutOfMemory`] for a room that does not fit; the device's own.
     pub fn new(
-        gpu: &Arc<dyn Gpu>,
+        gpus: &[Arc<dyn Gpu>],
         shape: Shape,
         judge: Judge,
         block_times: usize,
         most: usize,
     ) -> Result<Self> {
+        let gpu = if let [gpu] = gpus { Some(gpu) } else { None };
         let room = || {
-            let (buffer, fill) = (Buffer::new(gpu, 0)?, Fill::new(gpu)?);
-            Ok(RoomMemory::Device(buffer, gpu.create_stream()?, fill))
+            let memory = match gpu {
+                None => RoomMemory::Host(Vec::new()),
+                Some(gpu) => {
+                    let (buffer, fill) = (Buffer::new(gpu, 0)?, Fill::new(gpu)?);
+                    RoomMemory::Device(buffer, gpu.create_stream()?, fill)
+                }
+            };
+            Ok(Room { memory, times: 0, missing: Vec::new(), begun: None })
         };
         let rooms = [room()?, room()?];
-        let judge = JudgeOnGpu::new(gpu, judge, shape.encoding, block_times)?;
-        let on_gpu = Some((gpu.clone(), gpu.create_stream()?));
-        Ok(Self::of(rooms, on_gpu, JudgeAt::Device(Box::new(judge)), shape, (block_times, most)))
-    }
-
-    /// Room in host memory for `most` times, at least 1, rounded up to whole blocks of the plan that sums them, on whatever device.
-    pub fn in_host((kurtosis, judge): (Kurtosis, Judge), shape: Shape, most: usize) -> Self {
-        let rooms = [RoomMemory::Host(Vec::new()), RoomMemory::Host(Vec::new())];
-        let block_times = kurtosis.block_times();
-        let judge = JudgeAt::Host(kurtosis, judge);
-        Self::of(rooms, None, judge, shape, (block_times, most)).with_sums()
-    }
-
-    fn of(
-        rooms: [RoomMemory; 2],
-        on_gpu: Option<(Arc<dyn Gpu>, Stream)>,
-        judge: JudgeAt,
-        shape: Shape,
-        (block_times, most): (usize, usize),
-    ) -> Self {
-        let (gpu, copies) = on_gpu.unzip();
-        let room = |memory| Room { memory, times: 0, missing: Vec::new(), begun: None };
-        Self {
-            gpu,
-            copies: copies.unwrap_or_default(),
+        let (judge, copies) = match gpu {
+            None => {
+                let plan = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
+                let plan = if gpus.is_empty() { plan.device(Device::Cpu) } else { plan };
+                let kurtosis = plan.gpu(gpus.first().cloned()).build()?;
+                (JudgeAt::Host(kurtosis, judge), Stream::default())
+            }
+            Some(gpu) => {
+                let judge = JudgeOnGpu::new(gpu, judge, shape.encoding, block_times)?;
+                (JudgeAt::Device(Box::new(judge)), gpu.create_stream()?)
+            }
+        };
+        // Rows of times are used whole.
+        let near = match shape.layout {
+            Layout::Tcn if gpus.is_empty() => {
+                (NEAR_BYTES / shape.bytes_per_time().max(1)).max(NEAR_TIMES)
+            }
+            _ => usize::MAX,
+        };
+        let mut stage = Self {
+            gpu: gpu.cloned(),
+            copies,
             block_times,
-            room_times: most.max(1).next_multiple_of(block_times),
+            room_times: most.min(near).max(1).next_multiple_of(block_times),
             judge,
-            sums: None,
+            sums: gpu.is_none().then(Sums::default),
             shape,
-            rooms: rooms.map(room),
+            rooms,
             now: 0,
             judged: 0,
             lent: false,
-        }
+        };
+        // A room that does not fit is refused now.
+        stage.begin()?;
+        Ok(stage)
     }
 
     /// GPU that has the samples; none where they are in host memory.
@@ -184,7 +197,7 @@ impl Stage {
         self.rooms[self.now].times
     }
 
-    /// Number of time samples that still have room; none before the first stretch has begun.
+    /// Number of time samples that still have room.
     pub fn left(&self) -> usize {
         let reserved = match &self.rooms[self.now].memory {
             RoomMemory::Host(samples) => samples.len(),

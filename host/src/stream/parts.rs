@@ -26,10 +26,44 @@ pub(crate) struct Parts<B> {
 pub(crate) struct Part<B> {
     pub range: Range<usize>,
     pub backend: B,
-    /// Room for its share of samples that are in another GPU's memory.
-    fetched: Buffer,
+    /// At most two rooms, the last in use, for its share of samples that are in another GPU's memory.
+    fetched: Vec<Room>,
     /// Room for that share in the other GPU's memory, in one piece.
-    packed: Option<Buffer>,
+    packed: Option<Room>,
+}
+
+/// Memory of a GPU, and the stream of the work on it.
+struct Room {
+    memory: Buffer,
+    stream: Stream,
+}
+
+impl Room {
+    fn new(gpu: &Arc<dyn Gpu>) -> Result<Self> {
+        Ok(Self { memory: Buffer::new(gpu, 0)?, stream: gpu.create_stream()? })
+    }
+
+    /// Makes place for `bytes` bytes, once the work on earlier ones is done. Returns whether there is as much memory.
+    fn reserve(&mut self, bytes: usize) -> Result<bool> {
+        if self.memory.bytes() < bytes {
+            self.memory.gpu().wait(self.stream)?;
+        }
+        match self.memory.reserve(bytes) {
+            Err(Error::OutOfMemory { .. }) => Ok(false),
+            done => done.map(|()| true),
+        }
+    }
+}
+
+impl<B> Part<B> {
+    /// Makes copies out of the memory of `owner` wait for the work that `stream` has now.
+    fn follow(&mut self, owner: &Arc<dyn Gpu>, stream: Stream) -> Result<()> {
+        let packed = self.packed.take().filter(|room| Arc::ptr_eq(room.memory.gpu(), owner));
+        let room = packed.map_or_else(|| Room::new(owner), Ok)?;
+        owner.order(stream, room.stream)?;
+        self.packed = Some(room);
+        Ok(())
+    }
 }
 
 impl<B: Send> Parts<B> {
@@ -47,7 +81,7 @@ impl<B: Send> Parts<B> {
         let parts = gpus[..number].iter().enumerate().map(|(index, gpu)| {
             let range = index * count / number..(index + 1) * count / number;
             let backend = make(gpu.clone(), range.clone()).map_err(|error| named(gpu, error))?;
-            Ok(Part { range, backend, fetched: Buffer::new(gpu, 0)?, packed: None })
+            Ok(Part { range, backend, fetched: Vec::new(), packed: None })
         });
         Ok(Self { parts: parts.collect::<Result<_>>()?, gpus })
     }
@@ -134,7 +168,7 @@ impl<B: Send> Parts<B> {
     }
 
     /// Feeds every part its share of some samples, with a thing of its own. Samples in the memory of another of the
-    /// GPUs are copied from there, in the order of `layout`.
+    /// GPUs are copied from there, in the order of `layout`, after the work that their stream has now.
     ///
     /// # Errors
     /// [`Error::Invalid`] for samples in the memory of none of the GPUs; those of `work`.
@@ -150,6 +184,14 @@ impl<B: Send> Parts<B> {
             Memory::Host(_) => None,
             Memory::Device(slice) => Some(slice.owner(&self.gpus)?.clone()),
         };
+        if let Some(owner) = &owner {
+            // Before the owner's own part has its stream wait for the work of that part.
+            let (_, stream) = samples.on_device();
+            let others = self.gpus.iter().zip(&mut self.parts);
+            for (gpu, part) in others.filter(|(gpu, _)| !Arc::ptr_eq(owner, gpu)) {
+                part.follow(owner, stream).map_err(|error| named(gpu, error))?;
+            }
+        }
         let gpus = self.gpus.clone();
         self.each(gpus.into_iter().zip(things), |part, (gpu, thing)| {
             let share = share(part, *samples);
@@ -158,7 +200,11 @@ impl<B: Send> Parts<B> {
                 Some(owner) => {
                     let gaps: Vec<_> = share.gaps().collect();
                     let Part { backend, fetched, packed, .. } = part;
-                    let Some(near) = fetch(&gpu, fetched, owner, packed, &share, layout)? else {
+                    let near = match packed {
+                        Some(packed) => fetch(&gpu, fetched, packed, &share, layout)?,
+                        None => None,
+                    };
+                    let Some(near) = near else {
                         let bytes = share.gather_from(owner, layout)?;
                         let (element, extents) = (share.element(), share.extents());
                         let near = Samples::dense(bytes[..].into(), element, layout, extents);
@@ -175,50 +221,46 @@ impl<B: Send> Parts<B> {
     }
 }
 
-/// Copies samples in the memory of `owner` to that of `gpu`, in the order of `layout`, and waits for it. Rows with something
-/// between them are put together where they are first: from one GPU to another they go one by one. None where rows are short or
-/// many, or there is no memory: the way through the host is better then.
+/// Copies samples in the memory of the GPU of `packed` to that of `gpu`, in the order of `layout`, and waits for it: of two rooms
+/// the one that is not in use is filled. Rows with something between them are put together in `packed` first: from one GPU to
+/// another they go one by one. None where rows are short or many, or there is no memory: the way through the host is better then.
 fn fetch<'a>(
     gpu: &Arc<dyn Gpu>,
-    room: &'a mut Buffer,
-    owner: &Arc<dyn Gpu>,
-    packed: &mut Option<Buffer>,
+    rooms: &'a mut Vec<Room>,
+    packed: &mut Room,
     samples: &Samples<'_>,
     layout: Layout,
 ) -> Result<Option<Samples<'a>>> {
     let gather = Gather::new(samples, layout, None);
     let bytes = gather.bytes();
-    let (mut address, stream) = samples.on_device();
+    let (mut address, _) = samples.on_device();
     let Some(rows) = gather.rows(LEAST_ROW).filter(|rows| rows.len() <= MOST_COPIES) else {
         return Ok(None);
     };
-    let reserved = |room: &mut Buffer| match room.reserve(bytes) {
-        Err(Error::OutOfMemory { .. }) => Ok(false),
-        done => done.map(|()| true),
-    };
-    if !reserved(room)? {
+    match rooms.len() {
+        0 | 1 => rooms.push(Room::new(gpu)?),
+        _ => rooms.swap(0, 1),
+    }
+    let room = rooms.last_mut().expect("a room was added");
+    let is_packed = rows != [Rows::one(bytes)];
+    if !room.reserve(bytes)? || is_packed && !packed.reserve(bytes)? {
         return Ok(None);
     }
-    if rows != [Rows::one(bytes)] {
-        let mut there = match packed.take().filter(|packed| Arc::ptr_eq(packed.gpu(), owner)) {
-            Some(there) => there,
-            None => Buffer::new(owner, 0)?,
-        };
-        if !reserved(&mut there)? {
-            return Ok(None);
-        }
-        for rows in &rows {
-            // SAFETY: the room is as long as the gathered samples, which lie where their strides lead.
-            unsafe { owner.copy_rows(stream, there.address(), address, rows)? };
-        }
-        address = there.address();
-        *packed = Some(there);
+    // An error leaves no wait out: the samples may be gone then.
+    let (owner, mut copied) = (packed.memory.gpu(), Ok(()));
+    if is_packed {
+        let to = packed.memory.address();
+        // SAFETY: the room is as long as the gathered samples, which lie where their strides lead.
+        let copy = |rows| unsafe { owner.copy_rows(packed.stream, to, address, rows) };
+        copied = rows.iter().try_for_each(copy);
+        address = to;
     }
-    owner.wait(stream)?;
+    copied.and(owner.wait(packed.stream))?;
+    let to = (room.stream, room.memory.address());
     // SAFETY: both are as long as the gathered samples, which stay until the copy was waited for.
-    unsafe { gpu.fetch(Stream::default(), room.address(), &**owner, address, bytes)? };
-    gpu.wait(Stream::default())?;
-    let near = room.slice().part(0..bytes);
+    let fetched = unsafe { gpu.fetch(to, (&**owner, address), bytes) };
+    fetched.and(gpu.wait(room.stream))?;
+    let near = room.memory.slice().part(0..bytes).on(room.stream);
     Ok(Some(Samples::dense(near.into(), samples.element(), layout, samples.extents())))
 }
 

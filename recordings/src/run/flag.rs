@@ -362,10 +362,12 @@ mod tests {
                 for (at_once, most) in [(320, 320), (7, 64), (50, 96), (1003, 32), (33, 2000)] {
                     for (on_gpu, soon) in [(true, u64::MAX), (false, u64::MAX), (false, 50)] {
                         let to = told();
-                        let stage = match on_gpu {
-                            true => Stage::new(&gpu, shape, judge(), 32, most).unwrap().with_sums(),
-                            false => Stage::in_host((plan(), judge()), shape, most),
+                        let gpus = match on_gpu {
+                            true => std::slice::from_ref(&gpu),
+                            false => &[],
                         };
+                        let stage = Stage::new(gpus, shape, judge(), 32, most).unwrap();
+                        let stage = stage.with_sums();
                         let reader = Reader::over(Box::new(noise()), at_once);
                         let mut flag = Flag::over(reader, stage, hear(&to));
                         flag.begin(&Wants { soon, ..Wants::default() });

@@ -225,7 +225,8 @@ impl Args {
         let channels = beams.channels(recorded.channels)?;
         let array = array.map(|array| of_channels(&array, recorded.channels, &channels));
         let array = array.transpose()?;
-        let length = (times as usize, Ticks::of(recorded.channels), channels.start);
+        let ticks = Ticks::of(recorded.channels).from_channel(channels.start);
+        let length = (times as usize, ticks);
         let mut outputs = Outputs::create(beams, &shape, length, array.as_ref(), &names)?;
 
         let start = Instant::now();
@@ -899,12 +900,7 @@ impl Samples {
     }
 
     /// Heaps that are sent.
-    fn heaps(
-        output: &Path,
-        to: &str,
-        shape: &Shape,
-        (ticks, first_channel): (Ticks, usize),
-    ) -> Result<Self> {
+    fn heaps(output: &Path, to: &str, shape: &Shape, ticks: Ticks) -> Result<Self> {
         let Shape { beams, channels, polarisations, dishes, output: encoding, .. } = *shape;
         if !matches!(encoding, SpectrumEncoding::Voltage(Encoding::Ci4 | Encoding::Ci8)) {
             let reason = format!("beams of {encoding} as SPEAD: expected ci4 or ci8");
@@ -912,16 +908,16 @@ impl Samples {
         }
         #[cfg(not(feature = "serve"))]
         {
-            let _ = (to, beams, channels, polarisations, dishes, ticks, first_channel);
+            let _ = (to, beams, channels, polarisations, dishes, ticks);
             return Err(Error::file(output, "this build sends nothing, expected a file"));
         }
         #[cfg(feature = "serve")]
         {
             let to = addresses(output, to, [beams, polarisations])?;
-            let Ticks { first, step } = ticks;
+            let Ticks { first, step, first_channel } = ticks;
             let sender =
                 corrust::live::BeamSender::new(to, None, (channels, dishes), (first, step))?;
-            Ok(Self::Heaps(Box::new(sender.first_channel(first_channel as u64))))
+            Ok(Self::Heaps(Box::new(sender.first_channel(first_channel))))
         }
     }
 
@@ -999,12 +995,12 @@ impl Samples {
 }
 
 impl Outputs {
-    /// Files of beams of `length`: times, their timestamps, and the number of the first channel. Filterbank files, which have
-    /// `names`, are dated by the array, heaps that are sent by the timestamps.
+    /// Files of beams of `length`: times, their timestamps and channel numbers. Filterbank files, which have `names`, are dated
+    /// by the array, heaps that are sent by the timestamps.
     pub fn create(
         options: &BeamOptions,
         shape: &Shape,
-        length: (usize, Ticks, usize),
+        length: (usize, Ticks),
         array: Option<&Array>,
         names: &[PathBuf],
     ) -> Result<Self> {
@@ -1043,7 +1039,7 @@ impl BeamFiles {
     fn create(
         options: &BeamOptions,
         shape: &Shape,
-        (times, ticks, first_channel): (usize, Ticks, usize),
+        (times, ticks): (usize, Ticks),
         array: Option<&Array>,
         names: &[PathBuf],
     ) -> Result<Self> {
@@ -1054,7 +1050,7 @@ impl BeamFiles {
         let mut before = 0;
         let samples = match array {
             _ if let Some(to) = options.heaps_to() => {
-                Samples::heaps(&options.output, to, shape, (ticks, first_channel))?
+                Samples::heaps(&options.output, to, shape, ticks)?
             }
             None => {
                 let axes = [&rows[..], &[2][..parts - 1]].concat();

@@ -32,7 +32,7 @@ pub struct ProductInput<'a> {
     pub source: &'a Path,
     /// Quantisation of samples of few bits, as [`Head::quantised`](corrust::run::Head) has it.
     pub quantised: Vec<Quantised>,
-    /// Timestamps of beams that are sent.
+    /// Timestamps and channel numbers of beams that are sent.
     pub ticks: Ticks,
     /// Samples that were flagged, once all are judged.
     pub flagged: Rc<Cell<f64>>,
@@ -45,17 +45,36 @@ impl ProductInput<'_> {
     }
 }
 
-/// Timestamps of beams that are sent as heaps: that of the first time, and from one time to the next.
+/// Timestamps and channel numbers of beams that are sent as heaps.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticks {
+    /// Timestamp of the first time.
     pub first: u64,
+    /// Timestamps from one time to the next.
     pub step: u64,
+    /// Number of the first channel.
+    pub first_channel: u64,
 }
 
 impl Ticks {
-    /// Timestamps that begin with 0, twice the channels apart, as `corrust send` sends them.
+    /// Timestamps that begin with 0, twice the channels apart, and channels from 0 on, as `corrust send` sends them.
     pub fn of(channels: usize) -> Self {
-        Self { first: 0, step: (channels as u64).saturating_mul(2) }
+        Self { first: 0, step: (channels as u64).saturating_mul(2), first_channel: 0 }
+    }
+
+    /// The same of `factor` subchannels of each channel.
+    #[cfg(feature = "serve")]
+    pub fn upchannelised(self, factor: u64) -> Self {
+        Self {
+            step: self.step.saturating_mul(factor),
+            first_channel: self.first_channel.saturating_mul(factor),
+            ..self
+        }
+    }
+
+    /// The same of channels from the channel `start` on.
+    pub fn from_channel(self, start: usize) -> Self {
+        Self { first_channel: self.first_channel.saturating_add(start as u64), ..self }
     }
 }
 

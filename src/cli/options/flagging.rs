@@ -7,11 +7,11 @@ use std::{
 };
 
 use corrust::{
-    Encoding, Error, Layout, Result,
+    Encoding, Error, Result,
     correlate::Shape,
     device::Gpu,
     format::npy::{Dtype, Writer},
-    kurtosis::{FALSE_ALARM, FlagCounts, Judge, Kurtosis, Stage, Verdict},
+    kurtosis::{FALSE_ALARM, FlagCounts, Judge, Stage, Verdict},
     run::{Blocks, Flag, Reader, Source},
 };
 
@@ -67,10 +67,6 @@ pub struct Flagging {
 /// Times of a block that is judged, where the command does not say it, and all that there may be.
 const BLOCK_TIMES: usize = 256;
 const BLOCKS: RangeInclusive<usize> = 16..=1 << 16;
-
-/// Bytes of samples that a CPU judges together, and times where that is less.
-const NEAR_BYTES: usize = 8 << 20;
-const NEAR_TIMES: usize = 512;
 
 /// Reads the times of a block that is judged.
 pub fn block_times(text: &str) -> std::result::Result<usize, String> {
@@ -138,24 +134,8 @@ impl Flagging {
         let Some(block_times) = self.block_times() else { return Ok((Box::new(source), None)) };
         let shape = source.head().shape;
         let judge = self.judge(&shape, &source.head().circularity)?;
-        let stage = match gpus {
-            [gpu] => {
-                let stage = Stage::new(gpu, shape, judge, block_times, at_once)?;
-                if self.kurtosis.is_some() { stage.with_sums() } else { stage }
-            }
-            _ => {
-                let plan = Kurtosis::builder().encoding(shape.encoding).block_times(block_times);
-                let plan = plan.device(corrust::Device::Cpu).gpu(gpus.first().cloned()).build()?;
-                // Times that stay in a CPU's caches until they are used; rows of times are used whole.
-                let near = match shape.layout {
-                    Layout::Tcn if gpus.is_empty() => {
-                        (NEAR_BYTES / shape.bytes_per_time()).max(NEAR_TIMES)
-                    }
-                    _ => at_once,
-                };
-                Stage::in_host((plan, judge), shape, at_once.min(near))
-            }
-        };
+        let stage = Stage::new(gpus, shape, judge, block_times, at_once)?;
+        let stage = if self.kurtosis.is_some() { stage.with_sums() } else { stage };
         let judged = self.tables(&shape)?;
         let tell = judged.tell();
         Ok((Box::new(Flag::over(source, stage, tell)), Some(judged)))

@@ -318,6 +318,10 @@ pub fn of_channels(array: &Array, all: usize, range: &Range<usize>) -> Result<Ar
             Some(Channels::Even { width, .. }) => {
                 Channels::Even { first: frequencies[range.start], width: *width }
             }
+            // A list of one says no width.
+            Some(listed) if let (1, Some(width)) = (range.len(), listed.width(range.start)) => {
+                Channels::Even { first: frequencies[range.start], width }
+            }
             _ => Channels::Each(frequencies[range.clone()].to_vec()),
         });
     }

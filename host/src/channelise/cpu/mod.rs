@@ -54,7 +54,7 @@ pub(super) fn backend(setup: &Setup<'_>) -> Result<(Kernel, Box<dyn Backend>)> {
         },
         transform,
         lanes,
-        tail: vec![Vec::new(); shape.inputs],
+        tail: host::filled(Vec::new(), shape.inputs)?,
         tail_first: 0,
     };
     Ok((kernel, Box::new(cpu)))

@@ -472,25 +472,22 @@ impl Gpu for CudaGpu {
         unsafe { self.copy_2d(stream, &copy) }
     }
 
-    unsafe fn fetch(
+    unsafe fn fetch_peer(
         &self,
         stream: Stream,
         to: u64,
-        from: &dyn Gpu,
         address: u64,
         bytes: usize,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         if bytes == 0 {
-            return Ok(());
+            return Ok(true);
         }
         self.enter()?;
-        let Some(peer) = self.peer(address) else {
-            // SAFETY: the caller's promise.
-            return unsafe { self.fetch_through_host(stream, to, from, address, bytes) };
-        };
+        let Some(peer) = self.peer(address) else { return Ok(false) };
         let (context, stream) = (self.context.as_raw(), self.stream(stream));
         // SAFETY: the caller's promise.
-        self.check(unsafe { sys::cuMemcpyPeerAsync(to, context, address, peer, bytes, stream) })
+        let copied = unsafe { sys::cuMemcpyPeerAsync(to, context, address, peer, bytes, stream) };
+        self.check(copied).map(|()| true)
     }
 
     unsafe fn copy_out(&self, stream: Stream, address: u64, bytes: &mut [u8]) -> Result<()> {

@@ -139,14 +139,14 @@ impl InputOptions {
         input.upchannelised(plan).map(Some)
     }
 
-    /// Timestamps of the times of `channels` channels; a live stream's own once it has begun.
+    /// Timestamps and numbers of `channels` channels; a live stream's own once it has begun.
     pub fn ticks(&self, channels: usize) -> Ticks {
         #[cfg(feature = "serve")]
         if let Origin::Live(live) = &self.origin
-            && let Some(Ticks { first, step }) = live.ticks()
+            && let Some(ticks) = live.ticks()
         {
             let factor = self.upchannelise.as_ref().map_or(1, FilterBank::factor) as u64;
-            return Ticks { first, step: step.saturating_mul(factor) };
+            return ticks.upchannelised(factor);
         }
         Ticks::of(channels)
     }

@@ -67,7 +67,7 @@ pub struct Live {
     /// Counts of what was received, once it has begun.
     #[arg(skip)]
     watch: OnceLock<Watch>,
-    /// Timestamps of the times, once it has begun.
+    /// Timestamps and channel numbers, once it has begun.
     #[arg(skip)]
     ticks: OnceLock<Ticks>,
 }
@@ -230,7 +230,8 @@ impl Live {
         let what = format!("{} of raw voltages", count(frames.shape().inputs, "input"));
         let Some(stream) = self.begin_frames(frames, what)? else { return Ok(None) };
         let Channelised { builder, sky, shape, .. } = self.channelised(engine, stream.start())?;
-        let _ = self.ticks.set(Ticks { first: stream.first(), step: shape.hop as u64 });
+        let step = shape.hop as u64;
+        let _ = self.ticks.set(Ticks { first: stream.first(), step, first_channel: 0 });
         // Soon after they came.
         let soon = ((SOON * rate) as usize).max(2 * shape.window()).next_multiple_of(64);
         Input::raw(Box::new(stream), (builder, engine.1.level()), sky, Some(soon)).map(Some)
@@ -252,6 +253,7 @@ impl Live {
     fn begin_heaps(&self, gpu: Option<&Arc<dyn Gpu>>) -> Result<Option<Input>> {
         let geometry = self.geometry()?;
         let Shape { inputs, channels, .. } = geometry.shape();
+        let first_channel = geometry.first_channel;
         let (clock, expected) = self.listening.clock(&geometry);
         let (sockets, listening) = self.open()?;
         let incoming = self.listening.heaps(sockets, &geometry, expected, &Placed::Host(gpu))?;
@@ -260,6 +262,7 @@ impl Live {
         let ticks = |stream: &StreamRecording| Ticks {
             first: stream.first().wrapping_mul(clock.step),
             step: clock.step,
+            first_channel,
         };
         let _ = stream.as_ref().map(|stream| self.ticks.set(ticks(stream)));
         Ok(stream.map(|stream| Input::channels(Box::new(stream))))
@@ -308,7 +311,7 @@ impl Live {
         self.watch.get().map_or(0, |watch| watch.tally().heaps(Fate::Overrun))
     }
 
-    /// Timestamps of the times, once it has begun.
+    /// Timestamps and channel numbers, once it has begun.
     pub fn ticks(&self) -> Option<Ticks> {
         self.ticks.get().copied()
     }
