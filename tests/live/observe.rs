@@ -161,14 +161,16 @@ fn products_of_a_stream_are_those_of_its_recording() {
 }
 
 /// Dumps of heaps that `corrust serve` judges, or makes subchannels of, equal the recording's: blocks of 64 times fill chunks,
-/// those of 100 begin in one and end in the next.
+/// those of 100 begin in one and end in the next, and the stream's end cuts the last.
 #[test]
 fn heaps_that_are_served_are_flagged_as_their_recording_is() {
     for (device, steps, judged) in [
         ("cpu", "--flag sk --sk-times 64 --false-alarm 0.01 --integrate 512", "of 4800 blocks"),
         ("sim", "--flag sk --sk-times 64 --false-alarm 0.01 --integrate 512", "of 4800 blocks"),
-        ("cpu", "--flag sk --sk-times 100 --false-alarm 0.01 --integrate 500", "of 3060 blocks"),
-        ("sim", "--flag sk --sk-times 100 --false-alarm 0.01 --integrate 500", "of 3060 blocks"),
+        ("cpu", "--flag sk --sk-times 100 --false-alarm 0.01 --integrate 500", "of 3120 blocks"),
+        ("sim", "--flag sk --sk-times 100 --false-alarm 0.01 --integrate 500", "of 3120 blocks"),
+        ("cpu", "--flag sk --sk-times 1000 --false-alarm 0.01 --integrate 512", "of 360 blocks"),
+        ("sim", "--flag sk --sk-times 1000 --false-alarm 0.01 --integrate 512", "of 360 blocks"),
         ("cpu", "--upchannelise 4 --integrate 128", ""),
         ("sim", "--upchannelise 4 --flag sk --sk-times 16 --integrate 128", "of 19200 blocks"),
     ] {
