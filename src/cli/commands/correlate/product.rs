@@ -81,7 +81,8 @@ pub struct VisibilityOptions {
     #[arg(long)]
     keep_partial: bool,
     /// NumPy file to write the number of valid time samples of each dump to, uint64 [dump]; of each baseline (in the
-    /// first channel), [dump][baseline], with --channelise and for bits
+    /// first channel), [dump][baseline], with --channelise and for bits; of each channel and baseline,
+    /// [dump][channel][baseline], with --flag and of VDIF, whose threads are lost separately
     #[arg(long, value_name = "COUNTS.npy", value_parser = output(), hide_short_help = true)]
     counts: Option<PathBuf>,
     /// Channels to correlate, A to B - 1, as 100..228 [default: all]; an array file describes all of them
@@ -381,10 +382,8 @@ pub fn correlate(
     let array = array.map(|array| completed(array, &input)).transpose()?;
     let (recorded, is_raw) = (input.recorded(), input.is_raw());
     let (whole, interval) = (input.head.shape, input.head.interval);
-    let place = ProductInput {
-        by_input: flagging.flag.is_some(),
-        ..input.for_products((&devices.device, &gpus), (array.as_ref(), timing), source)
-    };
+    let mut place = input.for_products((&devices.device, &gpus), (array.as_ref(), timing), source);
+    place.by_input |= flagging.flag.is_some();
     let (product, made) = options.begin(&place, devices.kernel)?;
     let Made { shape, integration, gates, kernel, .. } = made;
     let device = made.device.clone();
@@ -396,7 +395,7 @@ pub fn correlate(
     };
     let bar = Progress::new("correlating", &shape, times);
     let at_once = flagging.flag.map(|_| block_times(whole.bytes_per_time()));
-    let (source, judged) = input.source(flagging, &devices.device, &gpus, at_once)?;
+    let (source, judged, _) = input.source(flagging, &devices.device, &gpus, at_once)?;
     let mut run = Run::over(source).progress(|done| bar.set(done.min(times)));
     run.add("visibilities", product)?;
     let done = run.all()?;
