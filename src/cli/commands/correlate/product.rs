@@ -35,7 +35,7 @@ use crate::cli::options::selection::{ChannelRange, Gates, Selection, Timing, of_
 use crate::cli::options::units::seconds;
 use crate::cli::terminal::numbers::{self, count, digits, si};
 use crate::cli::terminal::progress::Progress;
-use crate::cli::terminal::say::{say, tell};
+use crate::cli::terminal::say::{say, tell, warn};
 
 /// Files that a product writes while it is made, and that are completed after it.
 pub struct Shared<T>(Rc<RefCell<Option<T>>>);
@@ -240,6 +240,12 @@ impl VisibilityOptions {
             spacing: (self.dumps(place.recorded, integration.max(1)) > 1).then_some(integration),
             van_vleck: self.van_vleck(place)?,
         };
+        if !place.quantised.is_empty() && !shape.encoding.is_bits() {
+            warn(
+                "values v of few bits stand for levels 2 v + 1: sums V of T valid times are 0.5 T too large; of voltages \
+                 whose mean is 0 the sums of levels are 4 V - 2 T",
+            );
+        }
         let gates = self.gates(&channels, place)?;
         let shifts = self.selection.read_shifts(shape.inputs, place.recorded)?;
         let (unit, gate_count) = (place.unit(), gates.as_ref().map(Gates::count));
