@@ -108,8 +108,8 @@ pub struct Made {
     shape: Shape,
     integration: u64,
     keep_partial: bool,
-    /// Part of the stream's channels.
-    part: f64,
+    /// Whether they are all of the stream's channels.
+    all_channels: bool,
     gates: Option<usize>,
     /// The plan's device and kernel.
     device: String,
@@ -120,10 +120,10 @@ impl Made {
     /// Completes the files of a stream of `recorded` times, `flagged` samples of which are missing as RFI, and warns of
     /// what is missing, `named` first.
     pub fn finish(self, named: &str, recorded: u64, flagged: f64) -> Result<Totals> {
-        let (outputs, totals) = self.files.take();
+        let (outputs, mut totals) = self.files.take();
         outputs.finish()?;
-        // Of some channels as many as of all, on average.
-        totals.warn(named, recorded, self.integration, self.part * flagged, self.keep_partial);
+        totals.flagged = totals.flagged_of(flagged, recorded, self.all_channels);
+        totals.warn(named, recorded, self.integration, self.keep_partial);
         Ok(totals)
     }
 }
@@ -273,14 +273,14 @@ impl VisibilityOptions {
         let theirs = files.clone();
         let device = correlator.device_name().to_owned();
         let kernel = correlator.kernel();
-        let part = shape.channels as f64 / place.shape.channels as f64;
+        let all_channels = shape.channels == place.shape.channels;
         let keep_partial = self.keep_partial;
         let made = Made {
             files,
             shape,
             integration,
             keep_partial,
-            part,
+            all_channels,
             gates: gate_count,
             device,
             kernel,
@@ -424,7 +424,7 @@ pub fn correlate(
             "output": output, "inputs": shape.inputs, "channels": shape.channels,
             "encoding": shape.encoding.name(), "times": totals.times, "times_recorded": recorded,
             "times_per_dump": integration, "times_of_last_dump": totals.last, "seconds_per_time": interval, "dumps": totals.dumps,
-            "gates": gates, "missing": missing, "flagged": flagged, "seconds": seconds,
+            "gates": gates, "missing": missing, "flagged": totals.flagged, "seconds": seconds,
             "samples_per_second": rate, "operations_per_second": operations, "device": device,
             "kernel": kernel.name(),
         });
