@@ -867,7 +867,7 @@ fn plans_that_cannot_be_made_get_a_sentence() {
         (&format!("{input}[[visibilities]]\noutput = \"v.uvh5\"\n"), "expected array ="),
         (
             &format!("{input}[[power]]\noutput = \"p.fil\"\n"),
-            "line 4: [[power]]: expected array in [input]",
+            "line 4: scan.npy: does not say its frequencies, start, sample time: expected array =",
         ),
         (
             &format!("{array}[[power]]\noutput = \"p.fil\"\ninput = [6]\n"),

@@ -786,6 +786,9 @@ fn streams_that_cannot_be_observed_get_a_sentence() {
     let v = "[[visibilities]]\noutput = \"v.npy\"\n";
     let beams =
         "[[beams]]\nweights = \"weights.npy\"\nshifts = \"shifts.npy\"\noutput = \"b.npy\"\n";
+    done(folder, "simulate -o three.npy --inputs 3 --channels 10 --times 8 --sources 1");
+    let of_two = "--polarisations 2 --pointing 0,0,1 --shift 9";
+    done(folder, &format!("weights three.json -o two.npy --shifts two-shifts.npy {of_two}"));
     for (text, sentence) in [
         (
             format!("[input]\nfiles = [\"scan.npy\"]\nlive = {{}}\n{v}"),
@@ -828,6 +831,17 @@ fn streams_that_cannot_be_observed_get_a_sentence() {
                 beams.replace("b.npy", "spead://127.0.0.1:9")
             ),
             "1 address for 2 beams x 1 polarisation: expected 2, one for each",
+        ),
+        (
+            format!(
+                "[input]\nlive = {{ fengs = 3, channels = 10, times = 64 }}\n{}",
+                beams.replace("weights.npy", "two.npy").replace("shifts.npy", "two-shifts.npy")
+            ),
+            "expected beams of 1 polarisation of 6 dishes",
+        ),
+        (
+            "[input]\nlive = {}\n[[power]]\noutput = \"v.fil\"\n".to_owned(),
+            "line 4: v.fil: expected array = \"ARRAY.json\" in [input]",
         ),
         (format!("[input]\nlive = {{ seconds = 0 }}\n{v}"), "seconds"),
         (format!("[input]\nlive = {{ seconds = 1e-9 }}\n{v}"), "expected at least"),

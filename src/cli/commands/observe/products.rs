@@ -206,6 +206,10 @@ impl Request {
                 (bytes as f64 * *recorded as f64, operations)
             }
             Self::Grid(options) => options.load(place, *recorded)?,
+            // Heaps and frames say no frequencies.
+            Self::Power(options) if place.live && place.array.is_none() && options.is_dated() => {
+                return Err(needs_array(&options.output));
+            }
             Self::Power(options) => {
                 let parameters = options.scaling.stokes.map_or(1, Stokes::count);
                 let values = (parameters * options.channels(shape)?.len()) as f64;
