@@ -145,7 +145,7 @@ impl<C: Channels> Integrator<C> {
         end: u64,
         mut done: impl FnMut(&Integration) -> Result<()>,
     ) -> Result<()> {
-        self.steps.pass(self.channels.time(end), &mut done)?;
+        self.steps.end(self.channels.time(end), &mut done)?;
         if self.steps.sums().keep_partial {
             self.steps.jump(&mut done)?;
         }

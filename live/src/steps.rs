@@ -106,6 +106,18 @@ impl Steps {
         sums.pass(over, done)
     }
 
+    /// The stream has ended before time `end` of channels: dumps before it are over, and a block that it cuts is judged by the
+    /// times that it has.
+    pub(super) fn end(&mut self, end: u64, done: Done<'_>) -> Result<()> {
+        let Self { before: Before { subchannels, flags, .. }, sums } = self;
+        let end = end / subchannels.as_ref().map_or(1, Subchannels::factor);
+        if let Some(flags) = flags {
+            flags.pass(end, sums, done)?;
+            flags.judge(sums, done)?;
+        }
+        sums.pass(end, done)
+    }
+
     /// The time jumps: nothing else of what has begun comes.
     pub(super) fn jump(&mut self, done: Done<'_>) -> Result<()> {
         let Self { before: Before { subchannels, flags, .. }, sums } = self;

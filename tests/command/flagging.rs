@@ -369,6 +369,28 @@ fn beams_go_without_what_is_flagged() {
     assert!(found == beams("z.npy", ""));
 }
 
+/// Flags are counted of all channels and times: of a part of them no number is told that was not counted.
+#[test]
+fn causes_are_told_where_they_are_known() {
+    let folder = tempfile::tempdir().unwrap();
+    record(&folder.path().join("x.npy"));
+    for (options, sentence, flagged) in [
+        ("", "7.11 % of the samples are missing (7.11 % flagged)", Some(256.0)),
+        ("--channels 3..4", "21.3 % of the samples are missing (21.3 % lost or flagged)", None),
+        ("--integrate 200", "10.7 % of the samples are missing (10.7 % lost or flagged)", None),
+    ] {
+        let all = format!(
+            "correlate x.npy -o v.npy --device cpu --flag sk --sk-times {BLOCK} --false-alarm 1e-7 {options}"
+        );
+        let said = done(folder.path(), &all);
+        assert!(said.contains(sentence), "{options}: {said}");
+        let said = done(folder.path(), &format!("{all} --json"));
+        let json = &said[said.find('{').unwrap()..=said.rfind('}').unwrap()];
+        let found: serde_json::Value = serde_json::from_str(json).unwrap();
+        assert_eq!(found["flagged"].as_f64(), flagged, "{options}: {said}");
+    }
+}
+
 #[test]
 fn bad_options_are_refused() {
     let folder = tempfile::tempdir().unwrap();

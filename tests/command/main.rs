@@ -17,6 +17,7 @@ mod fx;
 mod grid;
 mod images;
 mod info;
+mod losses;
 mod observe;
 mod plan;
 mod planes;

@@ -4,6 +4,7 @@ use std::{fs, path::Path};
 
 use crate::support::{
     command::{corrust, done, refused},
+    files::guppi_header,
     witness,
 };
 
@@ -866,7 +867,7 @@ fn plans_that_cannot_be_made_get_a_sentence() {
         (&format!("{input}[[visibilities]]\noutput = \"v.uvh5\"\n"), "expected array ="),
         (
             &format!("{input}[[power]]\noutput = \"p.fil\"\n"),
-            "line 4: [[power]]: expected array in [input]",
+            "line 4: scan.npy: does not say its frequencies, start, sample time: expected array =",
         ),
         (
             &format!("{array}[[power]]\noutput = \"p.fil\"\ninput = [6]\n"),
@@ -973,4 +974,111 @@ fn plans_that_cannot_be_made_get_a_sentence() {
         assert_eq!(refused(folder, "observe plan.toml --dry-run"), error, "{text}");
         assert!(!folder.join("v.npy").exists(), "{text}");
     }
+}
+
+/// Two blocks of GUPPI RAW: 16 times of 2 antennas, 2 channels and 2 polarisations of 8 bits, of a source without a direction.
+fn guppi() -> Vec<u8> {
+    let block = |packet: &str| {
+        let cards = [
+            ("OBSNCHAN", "4"),
+            ("NANTS", "2"),
+            ("NPOL", "4"),
+            ("NBITS", "8"),
+            ("BLOCSIZE", "256"),
+            ("PKTSIZE", "16"),
+            ("PKTIDX", packet),
+            ("TBIN", "0.001"),
+            ("OBSFREQ", "1400.0"),
+            ("OBSBW", "2.0"),
+            ("STT_IMJD", "61100"),
+            ("STT_SMJD", "43200"),
+            ("SRC_NAME", "'J1234-56'"),
+        ];
+        [guppi_header(&cards), (0..256).map(|at| at as u8).collect()].concat()
+    };
+    [block("0"), block("16")].concat()
+}
+
+/// Headers that say all need no array, and name the source.
+#[test]
+fn powers_take_their_facts_from_headers() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("scan.raw"), guppi()).unwrap();
+    plan(folder, "[input]\nfiles = [\"scan.raw\"]\n[[power]]\noutput = \"p.fil\"\nintegrate = 4\n");
+    done(folder, "observe plan.toml");
+    done(folder, "filterbank scan.raw -o q.fil --integrate 4");
+    same(folder, &[("p.fil", "q.fil")]);
+    let bytes = fs::read(folder.join("p.fil")).unwrap();
+    assert!(bytes.windows(8).any(|name| name == b"J1234-56"));
+
+    done(folder, "simulate -o scan.npy --inputs 2 --channels 3 --times 20");
+    plan(folder, "[input]\nfiles = [\"scan.npy\"]\n[[power]]\noutput = \"n.fil\"\n");
+    let said = refused(folder, "observe plan.toml");
+    let sentence = "scan.npy: does not say its frequencies, start, sample time: expected array = \"ARRAY.json\" in [input]";
+    assert!(said.contains(sentence), "{said}");
+    plan(folder, "[input]\nfiles = [\"scan.npy\"]\n[[power]]\noutput = \"n.npy\"\n");
+    done(folder, "observe plan.toml");
+    done(folder, "filterbank scan.npy -o m.npy");
+    same(folder, &[("n.npy", "m.npy")]);
+}
+
+/// Inputs that are X and Y of an antenna, then those of the next, are no dishes of X, then of Y.
+#[test]
+fn beams_of_two_polarisations_are_of_inputs_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("scan.raw"), guppi()).unwrap();
+    let weights = |name: &str, polarisations: usize| {
+        let axes = (2, polarisations, 1, 4 / polarisations, 2);
+        let weights = ndarray::Array5::from_elem(axes, 1_i8);
+        ndarray_npy::write_npy(folder.join(format!("w{name}.npy")), &weights).unwrap();
+        let shifts = ndarray::Array3::from_elem((2, polarisations, 1), 0_i32);
+        ndarray_npy::write_npy(folder.join(format!("s{name}.npy")), &shifts).unwrap();
+    };
+    weights("1", 1);
+    weights("2", 2);
+    let grid = r#"{"rows": 1, "columns": 2, "dishes": [[0, 0], [0, 1]]}"#;
+    fs::write(folder.join("grid.json"), grid).unwrap();
+    let beams = |of: &str| {
+        format!("[[beams]]\nweights = \"w{of}.npy\"\nshifts = \"s{of}.npy\"\noutput = \"b.npy\"\n")
+    };
+    let on_grid = "[[grid]]\ndishes = \"grid.json\"\noutput = \"b.npy\"\n".to_owned();
+    let listed = |inputs: &str| {
+        fs::write(folder.join("array.json"), format!(r#"{{"inputs": [{inputs}]}}"#)).unwrap()
+    };
+    let input = "[input]\nfiles = [\"scan.raw\"]\ndevice = \"cpu\"\n";
+    let with_array = format!("{input}array = \"array.json\"\n");
+    for products in [beams("2"), on_grid.clone()] {
+        plan(folder, &format!("{input}{products}"));
+        for dry in ["", "--dry-run"] {
+            let said = refused(folder, &format!("observe plan.toml {dry}"));
+            assert!(said.contains("expected beams of 1 polarisation of 4 dishes"), "{said}");
+        }
+        plan(folder, &format!("{with_array}{products}"));
+        listed(r#"[0, "X"], [0, "Y"], [1, "X"], [1, "Y"]"#);
+        let said = refused(folder, "observe plan.toml");
+        assert!(said.contains("expected 2 of X, then 2 of Y"), "{said}");
+        assert!(!folder.join("b.npy").exists());
+        listed(r#"[0, "X"], [1, "X"], [0, "Y"], [1, "Y"]"#);
+        done(folder, "observe plan.toml");
+        fs::remove_file(folder.join("b.npy")).unwrap();
+    }
+    plan(folder, &format!("{input}{}", beams("1")));
+    done(folder, "observe plan.toml");
+
+    // The command, of raw voltages: listed inputs, and the array's default.
+    done(folder, "simulate --raw -o raw.npy --inputs 4 --times 20000 --rate 1MHz");
+    let beamform = "beamform raw.npy --channelise 8 --level --rate 1MHz --sky-frequency 1.4GHz \
+        --start 2026-03-01T12:00:00 --weights w8.npy --shifts s8.npy --array array.json -o b.fil --device cpu";
+    let weights = ndarray::Array5::from_elem((8, 2, 1, 2, 2), 1_i8);
+    ndarray_npy::write_npy(folder.join("w8.npy"), &weights).unwrap();
+    let shifts = ndarray::Array3::from_elem((8, 2, 1), 0_i32);
+    ndarray_npy::write_npy(folder.join("s8.npy"), &shifts).unwrap();
+    listed(r#"[0, "X"], [0, "Y"], [1, "X"], [1, "Y"]"#);
+    assert!(refused(folder, beamform).contains("expected 2 of X, then 2 of Y"));
+    fs::write(folder.join("array.json"), r#"{"positions": [[0, 0, 0], [9, 0, 0]]}"#).unwrap();
+    assert!(refused(folder, beamform).contains("expected beams of 1 polarisation of 4 dishes"));
+    listed(r#"[0, "X"], [1, "X"], [0, "Y"], [1, "Y"]"#);
+    done(folder, beamform);
 }

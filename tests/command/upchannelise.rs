@@ -97,6 +97,22 @@ fn correlations_of_subchannels_are_those_of_the_file() {
         let said = refused(folder, &format!("correlate x.npy -o u.npy --device cpu {options}"));
         assert!(said.contains(found), "{said}");
     }
+    done(folder, "simulate -o short.npy --inputs 4 --channels 2 --times 100");
+    let plan = "[input]\nfiles = [\"short.npy\"]\nupchannelise = { factor = 128 }\n\
+         [[visibilities]]\noutput = \"u.npy\"\n";
+    fs::write(folder.join("plan.toml"), plan).unwrap();
+    for command in [
+        "correlate short.npy -o u.npy --upchannelise 128",
+        "filterbank short.npy -o u.npy --upchannelise 128",
+        "upchannelise short.npy -o u.npy --factor 128",
+        "observe plan.toml",
+        "observe plan.toml --dry-run",
+    ] {
+        let said = refused(folder, command);
+        let sentence = "100 times of each channel: expected at least the 128 of a spectrum";
+        assert!(said.contains(sentence), "{command}: {said}");
+        assert!(!folder.join("u.npy").exists(), "{command}");
+    }
 }
 
 /// Subchannels of channels that are made of raw voltages, and powers of subchannels.

@@ -161,14 +161,16 @@ fn products_of_a_stream_are_those_of_its_recording() {
 }
 
 /// Dumps of heaps that `corrust serve` judges, or makes subchannels of, equal the recording's: blocks of 64 times fill chunks,
-/// those of 100 begin in one and end in the next.
+/// those of 100 begin in one and end in the next, and the stream's end cuts the last.
 #[test]
 fn heaps_that_are_served_are_flagged_as_their_recording_is() {
     for (device, steps, judged) in [
         ("cpu", "--flag sk --sk-times 64 --false-alarm 0.01 --integrate 512", "of 4800 blocks"),
         ("sim", "--flag sk --sk-times 64 --false-alarm 0.01 --integrate 512", "of 4800 blocks"),
-        ("cpu", "--flag sk --sk-times 100 --false-alarm 0.01 --integrate 500", "of 3060 blocks"),
-        ("sim", "--flag sk --sk-times 100 --false-alarm 0.01 --integrate 500", "of 3060 blocks"),
+        ("cpu", "--flag sk --sk-times 100 --false-alarm 0.01 --integrate 500", "of 3120 blocks"),
+        ("sim", "--flag sk --sk-times 100 --false-alarm 0.01 --integrate 500", "of 3120 blocks"),
+        ("cpu", "--flag sk --sk-times 1000 --false-alarm 0.01 --integrate 512", "of 360 blocks"),
+        ("sim", "--flag sk --sk-times 1000 --false-alarm 0.01 --integrate 512", "of 360 blocks"),
         ("cpu", "--upchannelise 4 --integrate 128", ""),
         ("sim", "--upchannelise 4 --flag sk --sk-times 16 --integrate 128", "of 19200 blocks"),
     ] {
@@ -786,6 +788,9 @@ fn streams_that_cannot_be_observed_get_a_sentence() {
     let v = "[[visibilities]]\noutput = \"v.npy\"\n";
     let beams =
         "[[beams]]\nweights = \"weights.npy\"\nshifts = \"shifts.npy\"\noutput = \"b.npy\"\n";
+    done(folder, "simulate -o three.npy --inputs 3 --channels 10 --times 8 --sources 1");
+    let of_two = "--polarisations 2 --pointing 0,0,1 --shift 9";
+    done(folder, &format!("weights three.json -o two.npy --shifts two-shifts.npy {of_two}"));
     for (text, sentence) in [
         (
             format!("[input]\nfiles = [\"scan.npy\"]\nlive = {{}}\n{v}"),
@@ -828,6 +833,17 @@ fn streams_that_cannot_be_observed_get_a_sentence() {
                 beams.replace("b.npy", "spead://127.0.0.1:9")
             ),
             "1 address for 2 beams x 1 polarisation: expected 2, one for each",
+        ),
+        (
+            format!(
+                "[input]\nlive = {{ fengs = 3, channels = 10, times = 64 }}\n{}",
+                beams.replace("weights.npy", "two.npy").replace("shifts.npy", "two-shifts.npy")
+            ),
+            "expected beams of 1 polarisation of 6 dishes",
+        ),
+        (
+            "[input]\nlive = {}\n[[power]]\noutput = \"v.fil\"\n".to_owned(),
+            "line 4: v.fil: expected array = \"ARRAY.json\" in [input]",
         ),
         (format!("[input]\nlive = {{ seconds = 0 }}\n{v}"), "seconds"),
         (format!("[input]\nlive = {{ seconds = 1e-9 }}\n{v}"), "expected at least"),

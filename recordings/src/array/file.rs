@@ -59,6 +59,8 @@ pub struct Array {
     pub sample_time: Option<f64>,
     /// Phase centre of the visibilities.
     pub phase_center: Option<PhaseCenter>,
+    /// Name of the recording's source where its direction is not known; no field of the file.
+    pub source: Option<String>,
     /// UT1 - UTC in seconds, as the IERS publishes it.
     pub dut1: Option<f64>,
     /// x and y of Earth's pole in arc seconds, as the IERS publishes them.
@@ -486,6 +488,7 @@ impl Fields {
                 .transpose()?,
             sample_time: self.sample_time,
             phase_center: self.phase_center,
+            source: None,
             dut1: self.dut1,
             polar_motion: self.polar_motion,
             pointings: self.pointings,

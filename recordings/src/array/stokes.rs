@@ -158,6 +158,35 @@ impl Array {
         Ok(Pairs { feeds, inputs })
     }
 
+    /// Checks that inputs of beams of `[polarisations, dishes]` are all dishes of one polarisation, then all of the other: "inputs"
+    /// that the array lists; else the default order of its antennas, or of a recording that has inputs of `side_by_side`
+    /// polarisations of an antenna one after the other.
+    ///
+    /// # Errors
+    /// [`Error::File`] or [`Error::Invalid`] when they are in another order.
+    pub fn check_beams(
+        &self,
+        [polarisations, dishes]: [usize; 2],
+        side_by_side: usize,
+    ) -> Result<()> {
+        if polarisations != 2 || self.inputs.is_some() {
+            return match polarisations {
+                2 => self.beam_feeds(polarisations, dishes).map(drop),
+                _ => Ok(()),
+            };
+        }
+        let by_default = self.antennas.as_ref().is_some_and(|all| all.len() == dishes);
+        if dishes == 1 || (side_by_side == 1 && !by_default) {
+            return Ok(());
+        }
+        Err(self.error(format_args!(
+            "inputs are the 2 polarisations of an antenna, then those of the next, where beams of 2 polarisations take {dishes} \
+             dishes of one, then those of the other: expected beams of 1 polarisation of {} dishes, with weights of 0 for the \
+             other polarisation's, or \"inputs\" in an array file that list another order",
+            2 * dishes
+        )))
+    }
+
     /// Kind of the feeds of beams, and the places of X and Y, or of R and L, among their polarisations. Inputs that the array
     /// lists are the dishes of one polarisation, then those of the other; X and Y where it lists none.
     ///
@@ -264,6 +293,29 @@ mod tests {
             let error = array(text).beam_feeds(2, 2).unwrap_err().to_string();
             assert!(error.contains("expected 2 of X, then 2 of Y"), "{error}");
         }
+    }
+
+    #[test]
+    fn inputs_of_beams_are_in_their_order() {
+        let array = |text: &str| Array::parse(text).unwrap();
+        let two = r#""positions": [[0, 0, 0], [1, 0, 0]]"#;
+        let error = |array: Array, shape, side_by_side| {
+            array.check_beams(shape, side_by_side).unwrap_err().to_string()
+        };
+        // The recording's order, or the array's default.
+        let expected = "expected beams of 1 polarisation of 4 dishes";
+        assert!(error(array("{}"), [2, 2], 2).contains(expected));
+        assert!(error(array(&format!("{{{two}}}")), [2, 2], 1).contains(expected));
+        for (polarisations, dishes, side_by_side) in [(1, 4, 2), (2, 1, 2), (2, 3, 1)] {
+            array(&format!("{{{two}}}"))
+                .check_beams([polarisations, dishes], side_by_side)
+                .unwrap();
+        }
+        // Listed inputs count.
+        let listed = |inputs: &str| array(&format!(r#"{{{two}, "inputs": [{inputs}]}}"#));
+        listed(r#"[0, "X"], [1, "X"], [0, "Y"], [1, "Y"]"#).check_beams([2, 2], 2).unwrap();
+        let mixed = listed(r#"[0, "X"], [0, "Y"], [1, "X"], [1, "Y"]"#);
+        assert!(error(mixed, [2, 2], 1).contains("expected 2 of X, then 2 of Y"));
     }
 
     #[test]

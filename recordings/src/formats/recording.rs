@@ -58,6 +58,17 @@ pub trait Recording<S = Shape>: Send {
         Vec::new()
     }
 
+    /// Whether inputs can be lost separately: samples of channels may be missing of some inputs alone.
+    fn loses_by_input(&self) -> bool {
+        false
+    }
+
+    /// Number of polarisations of an antenna, where the format puts their inputs side by side: input = antenna x polarisations
+    /// + polarisation. 1 where it says nothing of antennas.
+    fn polarisations(&self) -> usize {
+        1
+    }
+
     /// Quantisation by which samples of few bits were made of others, of each file that says it.
     fn quantised(&self) -> &[Quantised] {
         &[]

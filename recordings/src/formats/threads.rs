@@ -93,6 +93,10 @@ impl Recording for Threads {
         self.raw.start()
     }
 
+    fn loses_by_input(&self) -> bool {
+        true
+    }
+
     fn facts(&self) -> Vec<(&'static str, String)> {
         self.raw.facts()
     }

@@ -9,6 +9,14 @@ use crate::array::{
 };
 
 impl Array {
+    /// Takes over the source that a recording names, where the array has no phase centre.
+    pub fn name_source(&mut self, recording: &Head) {
+        if self.phase_center.is_none() {
+            self.phase_center.clone_from(&recording.source);
+            self.source.clone_from(&recording.source_name);
+        }
+    }
+
     /// Takes over facts of a recording's times and frequencies that the array lacks. Returns where the two contradict each
     /// other: there the array counts.
     pub fn complete(&mut self, recording: &Head) -> Vec<Error> {

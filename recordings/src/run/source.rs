@@ -33,26 +33,36 @@ pub struct Head<S = Shape> {
     pub telescope: Option<String>,
     /// Name and direction of the source, if known.
     pub source: Option<PhaseCenter>,
+    /// Name of the source, if known.
+    pub source_name: Option<String>,
     /// Noise of the channels, as [`Recording::circularity`] has it.
     pub circularity: Vec<f64>,
     /// Quantisation of samples of few bits, as [`Recording::quantised`] has it.
     pub quantised: Vec<Quantised>,
+    /// Whether inputs can be lost separately, as [`Recording::loses_by_input`] has it.
+    pub loses_by_input: bool,
+    /// Number of polarisations whose inputs lie side by side, as [`Recording::polarisations`] has it.
+    pub polarisations: usize,
 }
 
 impl<S> Head<S> {
     /// Facts of a recording.
     pub fn of(recording: &dyn Recording<S>) -> Self {
         let times = recording.times();
-        let telescope = recording.facts().into_iter().find(|fact| fact.0 == "telescope");
+        let facts = recording.facts();
+        let fact = |name| facts.iter().find(|fact| fact.0 == name).map(|fact| fact.1.clone());
         Self {
             times: (times < u64::MAX).then_some(times),
             interval: recording.interval(),
             start: recording.start(),
             frequencies: recording.frequencies(),
-            telescope: telescope.map(|fact| fact.1),
+            telescope: fact("telescope"),
             source: recording.source(),
+            source_name: fact("source"),
             circularity: recording.circularity(),
             quantised: recording.quantised().to_vec(),
+            loses_by_input: recording.loses_by_input(),
+            polarisations: recording.polarisations(),
             ..Self::new(recording.shape())
         }
     }
@@ -67,8 +77,11 @@ impl<S> Head<S> {
             frequencies: None,
             telescope: None,
             source: None,
+            source_name: None,
             circularity: Vec::new(),
             quantised: Vec::new(),
+            loses_by_input: false,
+            polarisations: 1,
         }
     }
 }
@@ -88,12 +101,37 @@ pub struct Piece<View> {
 }
 
 impl Piece<Samples<'_>> {
-    /// Number of missing times; of spectra and of bits, of times that some input misses.
-    pub fn missing(&self) -> u64 {
-        let Some(samples) = &self.samples else { return self.times };
-        let gaps: Vec<Missing> = samples.gaps().collect();
-        missing_within(&gaps, &(0..samples.extents().times)) as u64
+    /// Number of missing samples of some channels and inputs.
+    pub fn missing(
+        &self,
+        channels: &Range<usize>,
+        inputs: impl ExactSizeIterator<Item = usize>,
+    ) -> u64 {
+        let Some(samples) = &self.samples else {
+            return self.times * (channels.len() * inputs.len()) as u64;
+        };
+        let (gaps, times) = (samples.gaps().collect::<Vec<_>>(), 0..samples.extents().times);
+        let of_input = |input| lost_of(&gaps, channels, input, &times) as u64;
+        inputs.map(of_input).sum()
     }
+}
+
+/// Number of missing samples of an input in some channels and times.
+fn lost_of(gaps: &[Missing], channels: &Range<usize>, input: usize, times: &Range<usize>) -> usize {
+    let of_input = |gap: &&Missing| gap.inputs.contains(&input);
+    let gaps: Vec<Missing> = gaps.iter().filter(of_input).cloned().collect();
+    // Channels between these miss the same times.
+    let edges = gaps.iter().flat_map(|gap| [gap.channels.start, gap.channels.end]);
+    let mut edges: Vec<_> = edges.filter(|edge| channels.contains(edge)).collect();
+    edges.extend([channels.start, channels.end]);
+    edges.sort_unstable();
+    edges.dedup();
+    let of_part = |part: &[usize]| {
+        let of_channel = |gap: &&Missing| gap.channels.contains(&part[0]);
+        let gaps: Vec<_> = gaps.iter().filter(of_channel).cloned().collect();
+        (part[1] - part[0]) * missing_within(&gaps, times)
+    };
+    edges.windows(2).map(of_part).sum()
 }
 
 /// Demands on a stream before anything is read.

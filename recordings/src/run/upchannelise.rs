@@ -33,8 +33,8 @@ impl Upchannelise {
     /// Facts of the subchannels that a plan makes of samples of channels. The first time is centred on the filter bank's taps.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the plan's samples are not those of `channels`, or its spectra are of `cf32`, which no other
-    /// plan takes.
+    /// [`Error::Invalid`] when the plan's samples are not those of `channels`, its spectra are of `cf32`, which no other plan
+    /// takes, or the recording is [shorter](Self::check_times) than a spectrum.
     pub fn head(channels: &Head, plan: &Upchanneliser) -> Result<Head> {
         let (of, made) = (channels.shape, *plan.shape());
         if (of.inputs, of.channels, of.encoding) != (made.inputs, made.channels, made.encoding) {
@@ -54,6 +54,7 @@ impl Upchannelise {
             encoding,
             layout: Layout::Tcn,
         };
+        Self::check_times(channels.times, made.factor)?;
         let interval = channels.interval.map(|interval| interval * made.factor as f64);
         let reach = (made.taps - 1) as f64 / 2.0;
         Ok(Head {
@@ -68,6 +69,19 @@ impl Upchannelise {
             circularity: plan.circularity(&channels.circularity),
             ..channels.clone()
         })
+    }
+
+    /// Checks that a recording has the times of a spectrum of `factor` subchannels, if its length is known.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where it is shorter.
+    pub fn check_times(times: Option<u64>, factor: usize) -> Result<()> {
+        match times.filter(|&times| times < factor as u64) {
+            Some(times) => Err(Error::invalid(format!(
+                "{times} times of each channel: expected at least the {factor} of a spectrum of subchannels"
+            ))),
+            None => Ok(()),
+        }
     }
 }
 

@@ -360,12 +360,16 @@ impl Args {
     ) -> Result<u64> {
         let (shape, is_raw) = (input.head.shape, input.is_raw());
         let bar = Progress::new("beamforming", &shape, input.recorded());
-        let (source, judged) = input.source(&self.flagging, &self.device, gpus, Some(at_once))?;
+        let (source, judged, losses) =
+            input.source(&self.flagging, &self.device, gpus, Some(at_once))?;
         let mut run = Run::over(source).progress(|done| bar.set(done));
         run.add("beams", beams)?;
         let done = run.all()?;
         drop(bar);
         judged.map_or(Ok(()), Judged::report)?;
+        if let Some(missing) = losses.said(done.times) {
+            warn(format_args!("{missing} and count as zero"));
+        }
         if is_raw {
             warn_of_clipped(&done.clipped, shape.channels, done.times, LEVELS);
         }
@@ -406,10 +410,18 @@ impl Args {
             array.iter_mut().try_for_each(|array| complete(array, &input.head))?;
         }
         let correlate::Shape { channels, inputs, .. } = input.head.shape;
-        let axes = match streams {
-            Some([polarisations, dishes]) => [channels, polarisations, dishes],
-            None => of_inputs(channels, inputs),
+        // Axes of a file say its order, the array's default is another.
+        let (axes, checked) = match streams {
+            Some([polarisations, dishes]) => {
+                let lists = array.as_ref().is_some_and(|array| array.inputs.is_some());
+                ([channels, polarisations, dishes], lists)
+            }
+            None => (of_inputs(channels, inputs), true),
         };
+        if let Some(array) = array.as_ref().filter(|_| checked) {
+            let [_, polarisations, dishes] = axes;
+            array.check_beams([polarisations, dishes], input.head.polarisations)?;
+        }
         Ok((input, array, axes))
     }
 

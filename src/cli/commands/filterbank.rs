@@ -29,7 +29,7 @@ use crate::cli::options::flagging::Flagging;
 use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, ending, input, output};
 use crate::cli::options::selection::{ChannelRange, of_channels};
-use crate::cli::terminal::missing::{LOST, fractions};
+use crate::cli::terminal::missing::fractions;
 use crate::cli::terminal::numbers::count;
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::{tell, warn};
@@ -92,6 +92,11 @@ pub struct PowerOptions {
 }
 
 impl PowerOptions {
+    /// Whether the file says when its times are, unlike NumPy files.
+    pub fn is_dated(&self) -> bool {
+        ending(&self.output) != NPY
+    }
+
     /// Channels to write.
     pub fn channels(&self, shape: &Shape) -> Result<Range<usize>> {
         ChannelRange::of(self.channels.as_ref(), "--channels", shape.channels)
@@ -154,7 +159,7 @@ impl Args {
             Vec::new()
         };
         let file = array.as_ref().map(Array::read).transpose()?;
-        let is_dated = ending(output) != NPY;
+        let is_dated = options.is_dated();
         let of = (&files.inputs[..], files.options());
         let array = (file.as_ref(), subchannels.factor());
         let input = match raw.open(of, array, (is_dated, "--delays, or a filterbank file"))? {
@@ -170,16 +175,14 @@ impl Args {
             _ => array.complete(&input.head).into_iter().for_each(warn),
         }
         if file.is_none() && is_dated {
-            says_all(&array, &files.inputs[0], is_raw)?;
+            says_all(&array, &files.inputs[0], Some(is_raw))?;
         }
-        if array.phase_center.is_none() {
-            array.phase_center.clone_from(&input.head.source);
-        }
+        array.name_source(&input.head);
         let mut powers = InputPowers::create(options, &array, (&shape, times))?;
 
         let bar = Progress::new("adding powers", &shape, times);
         let at_once = Some(block_times(shape.bytes_per_time()));
-        let (source, judged) = input.source(&flagging, &device, &gpus, at_once)?;
+        let (source, judged, losses) = input.source(&flagging, &device, &gpus, at_once)?;
         let source = Bring::to(&gpus, source)?;
         let mut run = Run::over(source).progress(|done| bar.set(done));
         run.each("powers", |piece| powers.add(piece));
@@ -188,7 +191,9 @@ impl Args {
         if let Some(judged) = judged {
             judged.report()?;
         } else if powers.missing > 0 {
-            let missing = fractions(done.times as f64, &[(LOST, powers.missing as f64)]);
+            let samples = (powers.chosen.len() * powers.channels.len()) as f64;
+            let all = done.times as f64 * samples;
+            let missing = fractions(all, &[(losses.cause, powers.missing as f64)]);
             warn(format_args!("{missing} and count as zero"));
         }
         if is_raw {
@@ -207,8 +212,9 @@ impl Args {
     }
 }
 
-/// Checks that a recording says what a filterbank file needs, without an array file: raw voltages have options for it.
-fn says_all(of_recording: &Array, path: &Path, is_raw: bool) -> Result<()> {
+/// Checks that a recording says what a filterbank file needs, without an array file: for a command, where raw voltages have
+/// options for it, or for a plan.
+pub fn says_all(of_recording: &Array, path: &Path, is_raw: Option<bool>) -> Result<()> {
     let Array { channels, start, sample_time, .. } = of_recording;
     let facts = [
         (channels.is_none(), "frequencies", "--sky-frequency"),
@@ -220,10 +226,13 @@ fn says_all(of_recording: &Array, path: &Path, is_raw: bool) -> Result<()> {
     if names.is_empty() {
         return Ok(());
     }
-    let options = if is_raw { format!("{}, or ", options.join(", ")) } else { String::new() };
+    let expected = match is_raw {
+        Some(true) => format!("{}, or --array ARRAY.json", options.join(", ")),
+        Some(false) => "--array ARRAY.json".to_owned(),
+        None => "array = \"ARRAY.json\" in [input]".to_owned(),
+    };
     let names = names.join(", ");
-    let reason =
-        format!("does not say its {names}: expected {options}--array ARRAY.json, which does");
+    let reason = format!("does not say its {names}: expected {expected}, which does");
     Err(Error::file(path, reason))
 }
 
@@ -235,7 +244,7 @@ pub struct InputPowers {
     /// Stokes parameters and their pairs of inputs.
     pairs: Option<(Stokes, Pairs)>,
     shape: Shape,
-    /// Times that an input misses.
+    /// Missing samples of the inputs and channels.
     missing: u64,
 }
 
@@ -283,7 +292,7 @@ impl InputPowers {
 
     /// Adds the powers of the next times, which are in host memory; missing ones are zero.
     pub fn add(&mut self, piece: &Piece<Samples<'_>>) -> Result<()> {
-        self.missing += piece.missing();
+        self.missing += piece.missing(&self.channels, self.chosen.iter().copied());
         let Some(samples) = &piece.samples else { return self.powers.advance(piece.times) };
         let Self { powers, chosen, channels, pairs, shape, .. } = self;
         let samples = samples.channels(channels.clone());
@@ -589,7 +598,11 @@ fn header(array: &Array, channels: usize, step: u64) -> Result<Header> {
     let days = start.as_nanosecond() as f64 / 86_400e9;
     let center = array.phase_center.as_ref();
     Ok(Header {
-        source: center.map_or("unknown", |center| &center.name).into(),
+        source: center
+            .map(|center| &center.name)
+            .or(array.source.as_ref())
+            .map_or("unknown", |name| name)
+            .into(),
         direction: center.map(|center| [center.ra, center.dec]),
         start: UNIX_0 + days,
         interval: sample_time * step as f64,

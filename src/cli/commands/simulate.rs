@@ -16,7 +16,7 @@ use corrust::{
 };
 
 use crate::cli::options::run_files::{Existing, RunFiles, ending, input, output};
-use crate::cli::options::units::{Frequency, Hertz, Seconds};
+use crate::cli::options::units::{Frequency, Hertz, Seconds, signed_frequency};
 use crate::cli::terminal::numbers::{self, count, digits, si};
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::tell;
@@ -293,7 +293,7 @@ fn tone(text: &str) -> Result<Tone, String> {
     };
     let seconds = |text: &str| text.parse::<Seconds>().map(|seconds| seconds.0);
     Ok(Tone {
-        frequency: frequency.parse::<Frequency>()?.0,
+        frequency: signed_frequency(frequency)?,
         power: power.parse().map_err(|_| format!("power {power:?}: expected a number"))?,
         pulses: match pulses {
             Some([period, length]) => Some([seconds(period)?, seconds(length)?]),

@@ -11,7 +11,7 @@ use corrust::{
         is_stream,
         npy::{Description, Dtype},
     },
-    run::{Reader, Run, block_times},
+    run::{Reader, Run, Upchannelise, block_times},
     samples::Missing,
     upchannelise::{Builder, Kernel},
 };
@@ -205,7 +205,9 @@ impl Args {
         let plan = self.filter.builder(shape.inputs, shape.channels, shape.encoding)?;
         let mut plan = plan.device(self.device.clone()).build()?;
         let channels = shape.channels * factor;
-        let known = (times != u64::MAX).then_some(times / factor as u64);
+        let known = (times != u64::MAX).then_some(times);
+        Upchannelise::check_times(known, factor)?;
+        let known = known.map(|times| times / factor as u64);
         let (layout, of) = ((output_encoding, Layout::Tcn), (channels, shape.inputs));
         let mut file = SpectraFile::create(&self.output, layout, of, known)?;
 

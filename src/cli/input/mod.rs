@@ -6,18 +6,23 @@ pub mod unit;
 use std::{
     path::{Path, PathBuf},
     rc::Rc,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use corrust::{
-    Devices, Error, Result, Upchanneliser, channelise,
+    Devices, Error, Result, Samples, Upchanneliser, channelise,
     correlate::Shape,
     device::Gpu,
     format::{
         Options, RawShape, Recording,
         array::{Array, Channels},
     },
-    run::{Blocks, BlocksOf, Channelise, Head, HostSpectra, Reader, Source, Upchannelise},
+    run::{
+        Blocks, BlocksOf, Channelise, Head, HostSpectra, Piece, Reader, Source, Upchannelise, Wants,
+    },
 };
 
 use self::product_input::{ProductInput, Ticks};
@@ -26,6 +31,7 @@ use crate::cli::options::files::RawOptions;
 use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::given;
 use crate::cli::options::selection::Timing;
+use crate::cli::terminal::missing::{LOST, LOST_OR_BEYOND, fractions};
 use crate::cli::terminal::say::warn;
 
 /// Raw voltages, and the channels that are made of them first.
@@ -142,6 +148,7 @@ impl Input {
             start,
             frequencies,
             source: of.source,
+            source_name: of.source_name,
             ..Head::new(engine::correlated(&engine)?)
         };
         let voltages = match at_once {
@@ -178,6 +185,23 @@ impl Input {
     /// missing. The F-engine of raw voltages is on the products' GPU, too, where spectra are judged; several GPUs fetch their
     /// channels of the spectra that the first one makes.
     pub fn source(
+        self,
+        flagging: &Flagging,
+        device: &Devices,
+        gpus: &[Arc<dyn Gpu>],
+        at_once: Option<usize>,
+    ) -> Result<(Box<dyn Source>, Option<Judged>, Losses)> {
+        let losses = Losses::of(&self);
+        let (source, judged) = self.stages(flagging, device, gpus, at_once)?;
+        // Judges count what is lost, too.
+        Ok(match judged {
+            Some(judged) => (source, Some(judged), losses),
+            None => (Box::new(Counted { source, lost: losses.lost.clone() }), None, losses),
+        })
+    }
+
+    /// The source of [`source`](Self::source).
+    fn stages(
         self,
         flagging: &Flagging,
         device: &Devices,
@@ -223,7 +247,9 @@ impl Input {
             recorded: self.recorded(),
             interval,
             phased: self.delayed,
-            by_input: false,
+            by_input: self.head.loses_by_input,
+            polarisations: self.head.polarisations,
+            said: self.said(),
             raw: self.is_raw(),
             live: false,
             timing,
@@ -233,6 +259,15 @@ impl Input {
             ticks: Ticks::of(shape.channels),
             flagged: Rc::default(),
         }
+    }
+
+    /// Facts that the recording says, as an array without a file.
+    pub fn said(&self) -> Array {
+        let mut said = Array::default();
+        // Nothing contradicts an empty array.
+        said.complete(&self.head);
+        said.name_source(&self.head);
+        said
     }
 
     /// Times and frequencies for the gates of a period; facts of the array's file come first.
@@ -248,6 +283,64 @@ impl Input {
             interval: array.and_then(|array| array.sample_time).or(interval),
             frequencies: array.and_then(listed).or_else(|| listed(&found)),
         }
+    }
+}
+
+/// Samples that are missing of a source that no judge counts.
+pub struct Losses {
+    lost: Arc<AtomicU64>,
+    /// Samples of a time.
+    samples: usize,
+    /// Cause, in words.
+    pub cause: &'static str,
+}
+
+impl Losses {
+    fn of(input: &Input) -> Self {
+        let Shape { inputs, channels, .. } = input.head.shape;
+        let cause = if input.delayed { LOST_OR_BEYOND } else { LOST };
+        Self { lost: Arc::default(), samples: inputs * channels, cause }
+    }
+
+    /// The fraction of the samples of `times` times that is missing, in words, if any is.
+    pub fn said(&self, times: u64) -> Option<String> {
+        let lost = self.lost.load(Ordering::Relaxed);
+        let all = times as f64 * self.samples as f64;
+        (lost > 0).then(|| fractions(all, &[(self.cause, lost as f64)]))
+    }
+}
+
+/// A source whose missing samples are counted.
+struct Counted {
+    source: Box<dyn Source>,
+    lost: Arc<AtomicU64>,
+}
+
+impl Source for Counted {
+    fn head(&self) -> &Head {
+        self.source.head()
+    }
+
+    fn begin(&mut self, wants: &Wants) {
+        self.source.begin(wants);
+    }
+
+    fn advance(&mut self) -> Result<bool> {
+        let more = self.source.advance()?;
+        if more {
+            let Shape { inputs, channels, .. } = self.head().shape;
+            let lost = self.piece().missing(&(0..channels), 0..inputs);
+            self.lost.fetch_add(lost, Ordering::Relaxed);
+        }
+        Ok(more)
+    }
+
+    fn piece(&self) -> Piece<Samples<'_>> {
+        self.source.piece()
+    }
+
+    fn clipped(&self) -> Result<Vec<u64>> {
+        self.source.clipped()
     }
 }
 

@@ -19,8 +19,10 @@ pub struct ProductInput<'a> {
     pub interval: Option<f64>,
     /// Whether inputs were delayed towards a phase centre.
     pub phased: bool,
-    /// Whether samples are missing input by input: flagged ones, and lost ones of a live stream.
+    /// Whether samples are missing input by input: flagged ones, and lost ones of a live stream or of frames of VDIF.
     pub by_input: bool,
+    /// Polarisations whose inputs lie side by side, as [`Head::polarisations`](corrust::run::Head) has it.
+    pub polarisations: usize,
     /// Whether samples are spectra of raw voltages.
     pub raw: bool,
     /// Whether they come live.
@@ -28,6 +30,8 @@ pub struct ProductInput<'a> {
     /// Time and place of the samples, for the gates of a period.
     pub timing: Timing,
     pub array: Option<&'a Array>,
+    /// Facts that the recording says itself.
+    pub said: Array,
     /// A file of the recording.
     pub source: &'a Path,
     /// Quantisation of samples of few bits, as [`Head::quantised`](corrust::run::Head) has it.

@@ -96,6 +96,11 @@ impl FromStr for Frequency {
     }
 }
 
+/// Reads a frequency of either sign in hertz, perhaps with its unit.
+pub fn signed_frequency(text: &str) -> Result<f64, &'static str> {
+    quantity(text, &HERTZ).ok_or("expected a number of Hz, or with kHz, MHz or GHz, as in -0.2MHz")
+}
+
 /// A rate in bytes a second: a number with its unit.
 #[derive(Clone, Copy, Debug)]
 pub struct BytesPerSecond(pub f64);

@@ -8,6 +8,8 @@ pub const LOST: &str = "lost";
 pub const BEFORE: &str = "before the start";
 /// Samples that never came, and those beyond the recording's ends, which delays ask for.
 pub const LOST_OR_BEYOND: &str = "lost, or beyond the recording's ends for delays";
+/// Samples that never came or were flagged, where flags were not counted for these samples alone.
+pub const LOST_OR_FLAGGED: &str = "lost or flagged";
 /// Samples flagged as RFI.
 pub const FLAGGED: &str = "flagged";
 

@@ -770,6 +770,10 @@ impl<S: Copy + Send> Recording<S> for Dada<S> {
         Some(PhaseCenter { name: self.header.source.clone()?, ra, dec })
     }
 
+    fn polarisations(&self) -> usize {
+        self.header.polarisations
+    }
+
     fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("format", "DADA".into())];
         facts.extend(named_facts(&self.header.telescope, &self.header.source));

@@ -279,6 +279,10 @@ impl<S: Copy + Send> Recording<S> for Guppi<S> {
         self.header.center()
     }
 
+    fn polarisations(&self) -> usize {
+        self.header.polarisations
+    }
+
     fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("format", "GUPPI RAW".to_owned())];
         facts.extend(named_facts(&self.header.telescope, &self.header.source));

@@ -32,7 +32,7 @@ use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
 use crate::cli::options::selection::ChannelRange;
 use crate::cli::pictures::plot::ENDINGS;
-use crate::cli::terminal::missing::{FLAGGED, LOST, fractions};
+use crate::cli::terminal::missing::{FLAGGED, LOST, LOST_OR_FLAGGED, fractions};
 use crate::cli::terminal::numbers::{self, count, digits, si};
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::tell;
@@ -314,14 +314,17 @@ impl<'a> Output<'a> {
     fn report(&self, made: &str, fed: u64, seconds: f64, flagged: f64) {
         let Shape { inputs, channels, .. } = self.shape;
         let clipped = warn_of_clipped(&self.clipped, channels, self.written, LEVELS);
-        // Of some channels as many are flagged as of all, on average.
-        let flagged = flagged * self.only.len() as f64 / channels as f64;
+        // Flags are counted of all channels together.
+        let known = flagged == 0.0 || self.only.len() == channels;
         let channels = self.only.len();
         // Of spectra the samples of all channels.
         let all = (self.written * inputs as u64) as f64 * channels as f64;
         let missing = self.missing * channels as f64;
         let flagged = flagged.min(missing);
-        let missing = fractions(all, &[(LOST, missing - flagged), (FLAGGED, flagged)]);
+        let missing = match known {
+            true => fractions(all, &[(LOST, missing - flagged), (FLAGGED, flagged)]),
+            false => fractions(all, &[(LOST_OR_FLAGGED, missing)]),
+        };
         let took = numbers::seconds(seconds);
         tell(format_args!(
             "channelised {} x {} to {} of {} in {took}: {}samples/s on {made}, {missing}, {} % are \

@@ -35,7 +35,7 @@ use crate::cli::options::selection::{ChannelRange, Gates, Selection, Timing, of_
 use crate::cli::options::units::seconds;
 use crate::cli::terminal::numbers::{self, count, digits, si};
 use crate::cli::terminal::progress::Progress;
-use crate::cli::terminal::say::{say, tell};
+use crate::cli::terminal::say::{say, tell, warn};
 
 /// Files that a product writes while it is made, and that are completed after it.
 pub struct Shared<T>(Rc<RefCell<Option<T>>>);
@@ -81,7 +81,8 @@ pub struct VisibilityOptions {
     #[arg(long)]
     keep_partial: bool,
     /// NumPy file to write the number of valid time samples of each dump to, uint64 [dump]; of each baseline (in the
-    /// first channel), [dump][baseline], with --channelise and for bits
+    /// first channel), [dump][baseline], with --channelise and for bits; of each channel and baseline,
+    /// [dump][channel][baseline], with --flag and of VDIF, whose threads are lost separately
     #[arg(long, value_name = "COUNTS.npy", value_parser = output(), hide_short_help = true)]
     counts: Option<PathBuf>,
     /// Channels to correlate, A to B - 1, as 100..228 [default: all]; an array file describes all of them
@@ -107,8 +108,8 @@ pub struct Made {
     shape: Shape,
     integration: u64,
     keep_partial: bool,
-    /// Part of the stream's channels.
-    part: f64,
+    /// Whether they are all of the stream's channels.
+    all_channels: bool,
     gates: Option<usize>,
     /// The plan's device and kernel.
     device: String,
@@ -119,10 +120,10 @@ impl Made {
     /// Completes the files of a stream of `recorded` times, `flagged` samples of which are missing as RFI, and warns of
     /// what is missing, `named` first.
     pub fn finish(self, named: &str, recorded: u64, flagged: f64) -> Result<Totals> {
-        let (outputs, totals) = self.files.take();
+        let (outputs, mut totals) = self.files.take();
         outputs.finish()?;
-        // Of some channels as many as of all, on average.
-        totals.warn(named, recorded, self.integration, self.part * flagged, self.keep_partial);
+        totals.flagged = totals.flagged_of(flagged, recorded, self.all_channels);
+        totals.warn(named, recorded, self.integration, self.keep_partial);
         Ok(totals)
     }
 }
@@ -239,6 +240,12 @@ impl VisibilityOptions {
             spacing: (self.dumps(place.recorded, integration.max(1)) > 1).then_some(integration),
             van_vleck: self.van_vleck(place)?,
         };
+        if !place.quantised.is_empty() && !shape.encoding.is_bits() {
+            warn(
+                "values v of few bits stand for levels 2 v + 1: sums V of T valid times are 0.5 T too large; of voltages \
+                 whose mean is 0 the sums of levels are 4 V - 2 T",
+            );
+        }
         let gates = self.gates(&channels, place)?;
         let shifts = self.selection.read_shifts(shape.inputs, place.recorded)?;
         let (unit, gate_count) = (place.unit(), gates.as_ref().map(Gates::count));
@@ -266,14 +273,14 @@ impl VisibilityOptions {
         let theirs = files.clone();
         let device = correlator.device_name().to_owned();
         let kernel = correlator.kernel();
-        let part = shape.channels as f64 / place.shape.channels as f64;
+        let all_channels = shape.channels == place.shape.channels;
         let keep_partial = self.keep_partial;
         let made = Made {
             files,
             shape,
             integration,
             keep_partial,
-            part,
+            all_channels,
             gates: gate_count,
             device,
             kernel,
@@ -381,10 +388,8 @@ pub fn correlate(
     let array = array.map(|array| completed(array, &input)).transpose()?;
     let (recorded, is_raw) = (input.recorded(), input.is_raw());
     let (whole, interval) = (input.head.shape, input.head.interval);
-    let place = ProductInput {
-        by_input: flagging.flag.is_some(),
-        ..input.for_products((&devices.device, &gpus), (array.as_ref(), timing), source)
-    };
+    let mut place = input.for_products((&devices.device, &gpus), (array.as_ref(), timing), source);
+    place.by_input |= flagging.flag.is_some();
     let (product, made) = options.begin(&place, devices.kernel)?;
     let Made { shape, integration, gates, kernel, .. } = made;
     let device = made.device.clone();
@@ -396,7 +401,7 @@ pub fn correlate(
     };
     let bar = Progress::new("correlating", &shape, times);
     let at_once = flagging.flag.map(|_| block_times(whole.bytes_per_time()));
-    let (source, judged) = input.source(flagging, &devices.device, &gpus, at_once)?;
+    let (source, judged, _) = input.source(flagging, &devices.device, &gpus, at_once)?;
     let mut run = Run::over(source).progress(|done| bar.set(done.min(times)));
     run.add("visibilities", product)?;
     let done = run.all()?;
@@ -419,7 +424,7 @@ pub fn correlate(
             "output": output, "inputs": shape.inputs, "channels": shape.channels,
             "encoding": shape.encoding.name(), "times": totals.times, "times_recorded": recorded,
             "times_per_dump": integration, "times_of_last_dump": totals.last, "seconds_per_time": interval, "dumps": totals.dumps,
-            "gates": gates, "missing": missing, "flagged": flagged, "seconds": seconds,
+            "gates": gates, "missing": missing, "flagged": totals.flagged, "seconds": seconds,
             "samples_per_second": rate, "operations_per_second": operations, "device": device,
             "kernel": kernel.name(),
         });

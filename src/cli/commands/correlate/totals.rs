@@ -6,7 +6,9 @@ use corrust::{
 };
 
 use crate::cli::input::unit::Unit;
-use crate::cli::terminal::missing::{BEFORE, FLAGGED, LOST, LOST_OR_BEYOND, fractions};
+use crate::cli::terminal::missing::{
+    BEFORE, FLAGGED, LOST, LOST_OR_BEYOND, LOST_OR_FLAGGED, fractions,
+};
 use crate::cli::terminal::numbers::{count, digits};
 use crate::cli::terminal::say::{note, warn};
 
@@ -32,6 +34,8 @@ pub struct Totals {
     pub skipped: u64,
     /// Times that gates were fed with.
     pub fed: u64,
+    /// Samples of the dumps that are missing as RFI; [`None`] where that is not known.
+    pub flagged: Option<f64>,
 }
 
 impl Totals {
@@ -60,17 +64,16 @@ impl Totals {
         self.samples() - self.valid
     }
 
-    /// Says which times of the recording are not in the dumps, and which samples of those are missing, `flagged` of them as
-    /// they are no noise; and how long a last dump is that is kept although it is shorter than the others. `named` comes
+    /// Samples of the dumps that are flagged, of `flagged` ones of all channels and `recorded` times: known where there are none, or
+    /// the dumps are of all of them.
+    pub fn flagged_of(&self, flagged: f64, recorded: u64, all_channels: bool) -> Option<f64> {
+        let all = all_channels && self.kept == self.times && self.times == recorded;
+        (all || flagged == 0.0).then_some(flagged)
+    }
+
+    /// Says which times of the recording are not in the dumps, and which samples of those are missing; and how long a last dump is that is kept although it is shorter than the others. `named` comes
     /// first, where one command makes several products.
-    pub fn warn(
-        &self,
-        named: &str,
-        recorded: u64,
-        integration: u64,
-        flagged: f64,
-        keep_partial: bool,
-    ) {
+    pub fn warn(&self, named: &str, recorded: u64, integration: u64, keep_partial: bool) {
         let Self { unit, times, kept, last, .. } = *self;
         let all = unit.several();
         if recorded > times && recorded < u64::MAX {
@@ -87,9 +90,14 @@ impl Totals {
         if missing > 0.0 {
             let before: u64 = self.shifts.iter().map(|&shift| shift.min(times)).sum();
             let before = (before as f64 * self.channels as f64).min(missing);
-            let flagged = flagged.min(missing - before);
-            let lost = if self.delayed { LOST_OR_BEYOND } else { LOST };
-            let causes = [(lost, missing - before - flagged), (BEFORE, before), (FLAGGED, flagged)];
+            let rest = missing - before;
+            let (lost, flagged) = match self.flagged {
+                Some(flagged) => {
+                    (if self.delayed { LOST_OR_BEYOND } else { LOST }, flagged.min(rest))
+                }
+                None => (LOST_OR_FLAGGED, 0.0),
+            };
+            let causes = [(lost, rest - flagged), (BEFORE, before), (FLAGGED, flagged)];
             let worth = if self.bits { "are left out" } else { "count as zero" };
             warn(format_args!("{named}{} and {worth}", fractions(samples, &causes)));
         }

@@ -80,6 +80,8 @@ impl GridTable {
         let Shape { inputs, channels, encoding, .. } = place.shape;
         let dishes = Dishes::read(&self.dishes)?;
         let [_, polarisations, of_polarisation] = dishes.streams(channels, inputs);
+        let array = place.array.unwrap_or(&place.said);
+        array.check_beams([polarisations, of_polarisation], place.polarisations)?;
         let axes = [self.channels(channels)?.len(), polarisations, of_polarisation];
         let plan = dishes.builder(place.source, axes)?;
         let plan =

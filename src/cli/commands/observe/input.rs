@@ -102,6 +102,15 @@ impl InputOptions {
         self.files().first().map_or(Path::new("live"), PathBuf::as_path)
     }
 
+    /// Polarisations of heaps of a live stream, whose inputs lie side by side; 1 of others.
+    pub fn polarisations(&self) -> usize {
+        match &self.origin {
+            Origin::Files(_) => 1,
+            #[cfg(feature = "serve")]
+            Origin::Live(live) => live.polarisations(),
+        }
+    }
+
     /// The array with the channels that the F-engine makes; the file has the products' channels.
     fn coarse(&self, array: Option<&Array>) -> Result<Option<Array>> {
         let (Some((channels, _)), Some(array)) = (&self.engine, array) else { return Ok(None) };

@@ -111,6 +111,14 @@ impl Live {
         text.options(&table, [], [])
     }
 
+    /// Polarisations of an F-engine's heaps; 1 of frames.
+    pub fn polarisations(&self) -> usize {
+        match self.vdif.is_given() {
+            true => 1,
+            false => self.listening.stream.polarisations,
+        }
+    }
+
     /// Layout of the stream's chunks, which are as long as a second's dumps would have them.
     fn geometry(&self) -> Result<Geometry> {
         let interval = self.listening.stream.interval(self.listening.channels);

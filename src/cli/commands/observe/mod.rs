@@ -208,18 +208,15 @@ impl<'a> Plan<'a> {
         let timing = recording.timing(array.as_ref());
         let array = array.map(|array| completed(array, &recording)).transpose();
         let array = array.map_err(|error| self.of_files(error))?;
-        let place = ProductInput {
-            by_input: input.flagging.flag.is_some(),
-            ..recording.for_products(
-                (&input.device, &gpus),
-                (array.as_ref(), timing),
-                input.source(),
-            )
-        };
+        let of_devices = (&input.device, &gpus[..]);
+        let mut place =
+            recording.for_products(of_devices, (array.as_ref(), timing), input.source());
+        place.by_input |= input.flagging.flag.is_some();
         let place = match &expected {
             Some(expected) => ProductInput {
                 recorded: expected.times.unwrap_or(u64::MAX),
                 by_input: true,
+                polarisations: input.polarisations(),
                 live: true,
                 ticks: input.ticks(place.shape.channels),
                 ..place
@@ -248,6 +245,8 @@ impl<'a> Plan<'a> {
             interval: Some(expected.interval),
             phased: false,
             by_input: true,
+            polarisations: input.polarisations(),
+            said: Array::default(),
             raw: input.engine.is_some(),
             live: true,
             timing: Timing::default(),
@@ -295,7 +294,7 @@ impl<'a> Plan<'a> {
         let start = Instant::now();
         let at_once = Some(input.at_once(shape, pace));
         let source = recording.source(&input.flagging, &input.device, gpus, at_once);
-        let (source, judged) = source.map_err(|error| self.of_input(error))?;
+        let (source, judged, losses) = source.map_err(|error| self.of_input(error))?;
         let source = Bring::to(gpus, source)?;
         let bar = (!dry_run).then(|| Progress::new("observing", shape, place.recorded));
         let mut run = Run::over(source).progress(|done| bar.iter().for_each(|bar| bar.set(done)));
@@ -318,6 +317,13 @@ impl<'a> Plan<'a> {
         let samples = judged.as_ref().map(Judged::samples);
         place.flagged.set(samples.map_or(0.0, |samples| samples.flagged as f64));
         let mut said = finish(made, judged, &faults, times)?;
+        // Visibilities say it of themselves.
+        let others = |(_, of): &(_, Request)| !matches!(of, Request::Visibilities(_));
+        if let Some(missing) = losses.said(done)
+            && self.requests.iter().any(others)
+        {
+            warn(format_args!("of all that was read, {missing}"));
+        }
         said.extend(
             samples.map(|samples| format!("of all that was read, {}", missing_samples(&samples))),
         );

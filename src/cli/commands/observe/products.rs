@@ -29,7 +29,7 @@ use crate::cli::{
     commands::{
         beamform::{self as beams, BeamOptions},
         correlate::product::{Shared, VisibilityOptions, too_long},
-        filterbank::{InputPowers, PowerOptions},
+        filterbank::{InputPowers, PowerOptions, says_all},
     },
     input::product_input::{Finish, ProductInput, needs_array, span},
     options::{flagging::block_times, run_files::output, selection::of_channels},
@@ -138,12 +138,6 @@ impl Request {
     }
 
     pub fn power(text: Text<'_>, table: &Spanned<Keys>, array: Option<&Path>) -> Result<Self> {
-        if array.is_none() {
-            return Err(text.error(
-                table.span().start,
-                "[[power]]: expected array in [input], for a filterbank file",
-            ));
-        }
         text.options(table, array_option(array), []).map(Self::Power)
     }
 
@@ -212,6 +206,10 @@ impl Request {
                 (bytes as f64 * *recorded as f64, operations)
             }
             Self::Grid(options) => options.load(place, *recorded)?,
+            // Heaps and frames say no frequencies.
+            Self::Power(options) if place.live && place.array.is_none() && options.is_dated() => {
+                return Err(needs_array(&options.output));
+            }
             Self::Power(options) => {
                 let parameters = options.scaling.stokes.map_or(1, Stokes::count);
                 let values = (parameters * options.channels(shape)?.len()) as f64;
@@ -303,9 +301,16 @@ impl Request {
             }
             Self::Grid(options) => options.add(&name, place, run)?,
             Self::Power(options) => {
-                let array = place.array.ok_or_else(|| needs_array(&options.output))?;
+                let mut array = place.array.cloned().unwrap_or_else(|| place.said.clone());
+                if options.is_dated() && place.array.is_none() {
+                    says_all(&array, place.source, None)?;
+                }
+                if array.phase_center.is_none() {
+                    array.phase_center.clone_from(&place.said.phase_center);
+                    array.source.clone_from(&place.said.source);
+                }
                 let of = (&place.shape, place.recorded);
-                let powers = InputPowers::create(options, array, of)?;
+                let powers = InputPowers::create(options, &array, of)?;
                 let files = Shared::new(powers);
                 let theirs = files.clone();
                 run.each(&name, move |piece| theirs.with(|powers| powers.add(piece)));
@@ -343,6 +348,9 @@ impl BeamOptions {
         }
         let Shape { inputs, channels, encoding, .. } = place.shape;
         let streams = beams::streams(&weights, channels, inputs);
+        let [_, polarisations, dishes] = streams;
+        let array = place.array.unwrap_or(&place.said);
+        array.check_beams([polarisations, dishes], place.polarisations)?;
         let devices = beams::BeamDevices {
             device: place.device.clone(),
             gpus: place.gpus.to_vec(),

@@ -14,7 +14,7 @@ use corrust::{
     },
     quantise::{self, Places, Quantised, Quantiser, Requantiser},
     run::{self, Reader, Run},
-    samples::{Memory, Samples},
+    samples::{Memory, Missing, Samples},
 };
 
 use crate::cli::commands::channelise::file::RowFile;
@@ -23,6 +23,7 @@ use crate::cli::commands::quantise::planes::PlaneFile;
 use crate::cli::options::files::Files;
 use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, all, output};
+use crate::cli::terminal::missing::{LOST, fractions};
 use crate::cli::terminal::numbers::{self, count, digits, si};
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::{tell, warn};
@@ -116,14 +117,16 @@ impl Args {
 
         let start = Instant::now();
         let bar = Progress::new("quantising", &shape, times);
-        let source = Reader::over(recording, run::block_times(shape.bytes_per_time()));
+        // Missing samples, also those of gaps, are quantised as voltages of 0 are.
+        let source = Reader::over(recording, run::block_times(shape.bytes_per_time())).filled();
         let mut values = Values::new(&shape, &quantiser, self.noise);
         let (mut file, mut made) = (RowFile::new(writer)?, Vec::new());
+        let mut missing = 0;
         let rows = shape.channels * shape.inputs;
         let mut run = Run::over(source).progress(|done| bar.set(done));
         run.each("values", |piece| {
-            // Missing samples have the value zero, as the file has where nothing is written.
-            let Some(samples) = &piece.samples else { return Ok(()) };
+            let Some(samples) = &piece.samples else { unreachable!("gaps have samples") };
+            missing += piece.missing(&(0..shape.channels), 0..shape.inputs);
             let (first, count) = (piece.start, piece.times as usize);
             made.resize(rows * count, 0);
             values.fill(samples, first, (0, count), &mut made)?;
@@ -139,6 +142,7 @@ impl Args {
             description.quantised(values.quantised()).write(output)
         };
         all([file.finish(), described.map_or(Ok(()), describe)])?;
+        warn_of_missing(missing, &shape, times);
         self.report(&values, times, start.elapsed().as_secs_f64());
         Ok(())
     }
@@ -177,12 +181,9 @@ impl Args {
                 Some(samples) if shape.encoding.is_bits() => file.copy(piece.start, samples)?,
                 Some(samples) => {
                     values.write(&mut file, piece.start, samples)?;
-                    for gap in samples.gaps() {
-                        let at = |time: usize| piece.start + time as u64;
-                        file.miss(at(gap.times.start)..at(gap.times.end));
-                    }
+                    samples.gaps().for_each(|gap| file.miss(piece.start, gap));
                 }
-                None => file.miss(piece.start..piece.start + piece.times),
+                None => file.miss(piece.start, Missing::times(0..piece.times as usize)),
             }
             Ok(())
         });
@@ -193,7 +194,7 @@ impl Args {
         all([file.finish(), description.write(&self.output)])?;
         if lost > 0 {
             warn(format_args!(
-                "{lost} of {} words of {WORD} times miss some of them and count as missing",
+                "{lost} of {} words of {WORD} times miss some of them in an input, and count as missing there",
                 times.div_ceil(WORD as u64)
             ));
         }
@@ -220,13 +221,15 @@ impl Args {
         let bar = Progress::new("quantising", &shape, times);
         let mut values = Values::new(&shape, quantiser, self.noise);
         let block = block_times(&shape, self.bits)?;
-        let source = Reader::over(recording, block);
+        let source = Reader::over(recording, block).filled();
         let mut made = Vec::new();
+        let mut missing = 0;
         // Words begin at multiples of a block, wherever gaps do.
         let block = block as u64;
         let (mut next, mut done) = (0, 0);
         let mut run = Run::over(source).progress(|done| bar.set(done));
         run.each("words", |piece| {
+            missing += piece.missing(&(0..shape.channels), 0..shape.inputs);
             let mut from = 0;
             while from < piece.times {
                 let count = (times - next).min(block);
@@ -254,6 +257,7 @@ impl Args {
         let (file, description) = file.finish();
         let description = description.quantised(values.quantised());
         all([file.finish(), description.write(&self.output)])?;
+        warn_of_missing(missing, &shape, times);
         self.report(&values, times, start.elapsed().as_secs_f64());
         Ok(())
     }
@@ -307,6 +311,15 @@ impl Args {
             digits(100.0 * quantiser.efficiency()),
             self.output.display()
         ));
+    }
+}
+
+/// Warns of missing samples, which values have no place for.
+fn warn_of_missing(missing: u64, shape: &Shape, times: u64) {
+    if missing > 0 {
+        let all = times as f64 * (shape.channels * shape.inputs) as f64;
+        let missing = fractions(all, &[(LOST, missing as f64)]);
+        warn(format_args!("{missing} and become 0 or -1 at random; --planes keeps them missing"));
     }
 }
 

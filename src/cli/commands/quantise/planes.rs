@@ -1,6 +1,6 @@
 //! Files of bit planes, written by `corrust quantise --planes`.
 
-use std::{ops::Range, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use corrust::{
     Encoding, Error, Layout, Result,
@@ -8,7 +8,7 @@ use corrust::{
     device::Gpu,
     format::npy::{Description, Dtype, Writer},
     quantise,
-    samples::{Memory, Missing, Samples},
+    samples::{Memory, Missing, Samples, missing_within},
 };
 
 use crate::cli::commands::channelise::file::RowFile;
@@ -101,14 +101,26 @@ impl PlaneFile {
         Ok(())
     }
 
-    /// Says that some times are missing: the words that hold one of them are.
-    pub fn miss(&mut self, times: Range<u64>) {
-        let word = self.shape.encoding.times() as u64;
-        let start = (times.start / word * word) as usize;
-        let end = times.end.next_multiple_of(word).min(self.times) as usize;
+    /// Says that samples of the times from `first` on are missing: the words that hold one of them are.
+    pub fn miss(&mut self, first: u64, gap: Missing) {
+        let Shape { channels, inputs, encoding, .. } = self.shape;
+        let word = encoding.times();
+        let gap = Missing {
+            channels: gap.channels.start..gap.channels.end.min(channels),
+            inputs: gap.inputs.start..gap.inputs.end.min(inputs),
+            ..gap
+        };
+        let first = first as usize;
+        let start = (first + gap.times.start) / word * word;
+        let end = (first + gap.times.end).next_multiple_of(word).min(self.times as usize);
         match self.missing.last_mut() {
-            Some(last) if start <= last.times.end => last.times.end = end,
-            _ => self.missing.push(Missing::times(start..end)),
+            Some(last)
+                if (&last.channels, &last.inputs) == (&gap.channels, &gap.inputs)
+                    && (last.times.start..=last.times.end).contains(&start) =>
+            {
+                last.times.end = last.times.end.max(end);
+            }
+            _ => self.missing.push(Missing { times: start..end, ..gap }),
         }
     }
 
@@ -132,11 +144,11 @@ impl PlaneFile {
         self.file.put(places.into(), row, &mut words)
     }
 
-    /// The file, what it holds, and how many words of it an input misses.
+    /// The file, what it holds, and the number of words of times that some input misses.
     pub fn finish(self) -> (RowFile, Description, usize) {
         let description = Description::of_words(&self.shape, self.times, &self.missing);
         let word = self.shape.encoding.times();
-        let lost = self.missing.iter().map(|gap| gap.times.len().div_ceil(word)).sum();
+        let lost = missing_within(&self.missing, &(0..self.times as usize)).div_ceil(word);
         (self.file, description, lost)
     }
 }
