@@ -116,6 +116,7 @@ fn counts_of_tiff_are_those_of_the_file() {
     for (about, expected) in [
         ("ImageJ=1.54f\nimages=2\nchannels=2\n", "images of 2 colours: expected one"),
         ("<OME><Pixels SizeC=\"2\" SizeT=\"1\"/></OME>", "images of 2 colours: expected one"),
+        ("ImageJ=1.11a\nimages=20\nchannels=20\n", "2 of 20 images have a directory"),
         ("ImageJ=1.54f\nimages=20\nframes=20\n", "2 of 20 images have a directory: expected all"),
     ] {
         write_plain_tiff(&at("s.tif"), &images, about, false);
@@ -123,6 +124,14 @@ fn counts_of_tiff_are_those_of_the_file() {
         assert!(said.contains(expected) && said.trim().lines().count() == 1, "{said}");
     }
     assert!(!at("no.npy").exists());
+    // Images beyond the colours that there can be are frames, as tifffile describes them.
+    write_plain_tiff(
+        &at("s.tif"),
+        &[[1, 2, 3, 4]; 9],
+        "ImageJ=1.11a\nimages=9\nchannels=9\n",
+        false,
+    );
+    assert!(done(folder.path(), "images s.tif --brightness b.npy").contains("9 frames of 2 x 2"));
 }
 
 #[test]

@@ -633,7 +633,7 @@ fn states_know_their_instants_and_mask() {
         let state = resumed().build().unwrap().state().unwrap();
         assert_eq!((state.dwell(), state.is_masked()), (dwell, masked));
         assert_eq!(state, plan.state().unwrap());
-        let other = |builder: corrust::autocorrelate::Builder| {
+        let other = |builder: corrust_host::autocorrelate::Builder| {
             builder.build().map(drop).map_err(|error| error.to_string())
         };
         resumed().masked(masked).build().unwrap();

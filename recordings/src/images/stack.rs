@@ -273,24 +273,30 @@ struct Images {
 }
 
 /// Refuses images of several colours, and images that have no directory of their own, by the description that ImageJ and
-/// OME-TIFF write to the first image.
+/// OME-TIFF write to the first image. A stack of nothing but more "channels" than ImageJ has colours is one of frames, as
+/// tifffile writes it where it is told no axes.
 fn check_description(path: &Path, about: &str, images: usize) -> Result<()> {
+    /// Colours that ImageJ shows together, at most.
+    const MOST_COLOURS: usize = 7;
     let number = |name: &str, end: &[char]| {
         let (_, value) = about.split_once(name)?;
         value.split(end).next()?.trim().parse::<usize>().ok()
     };
     let line = &['\n', '\r', '\0'];
-    let colours = match about.starts_with("ImageJ=") {
-        true => number("\nchannels=", line),
-        false => number(" SizeC=\"", &['"']),
+    let is_imagej = about.starts_with("ImageJ=");
+    let all = number("\nimages=", line).filter(|_| is_imagej).unwrap_or(images);
+    let (colours, are_frames) = match is_imagej {
+        true => {
+            let channels = number("\nchannels=", line);
+            (channels, channels.is_some_and(|channels| channels == all && channels > MOST_COLOURS))
+        }
+        false => (number(" SizeC=\"", &['"']), false),
     };
-    if let Some(colours) = colours.filter(|&colours| colours > 1) {
-        let reason =
-            format!("images of {colours} colours: expected one, as ImageJ's Split Channels leaves");
+    if let Some(colours) = colours.filter(|&colours| colours > 1 && !are_frames) {
+        let reason = format!("images of {colours} colours: expected one, a file for each colour");
         return Err(Error::file(path, reason));
     }
-    let all = number("\nimages=", line).filter(|_| about.starts_with("ImageJ="));
-    if let Some(all) = all.filter(|&all| all > images) {
+    if all > images {
         let reason = format!(
             "{images} of {all} images have a directory: expected all, as tifffile or ImageJ below 4 GB write them"
         );
