@@ -287,9 +287,17 @@ class Autocorrelator:
         pairs: Sequence[tuple[int, int]] | None = None,
         device: str = "auto",
         kernel: str = "auto",
+        dwell: float | None = None,
+        masked: bool = False,
     ) -> Self: ...
     @staticmethod
-    def load(path: _Path, device: str = "auto", kernel: str = "auto") -> Autocorrelator: ...
+    def load(
+        path: _Path,
+        device: str = "auto",
+        kernel: str = "auto",
+        dwell: float | None = None,
+        masked: bool | None = None,
+    ) -> Autocorrelator: ...
     def accumulate(
         self, counts: _Array, missing: _Missing | None = None, stream: _Stream | None = None
     ) -> None: ...

@@ -41,6 +41,10 @@ use crate::{
 ///     Cross-correlate pairs of sensors, the second one delayed, instead of each sensor with itself.
 /// device, kernel : str
 ///     As of ``corrust.Correlator``.
+/// dwell : float, optional
+///     Seconds of an instant, which ``save`` writes; a stream that is resumed must have the same.
+/// masked : bool
+///     Whether the last sensor is a mask, 1 in instants that count, which ``save`` writes.
 ///
 /// Examples
 /// --------
@@ -128,7 +132,8 @@ impl Autocorrelator {
 impl Autocorrelator {
     #[new]
     #[pyo3(signature = (
-        sensors, groups=10, lags=32, scheme="bin-groups", pairs=None, device="auto", kernel="auto"
+        sensors, groups=10, lags=32, scheme="bin-groups", pairs=None, device="auto", kernel="auto",
+        dwell=None, masked=false
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn new(
@@ -140,22 +145,43 @@ impl Autocorrelator {
         #[pyo3(from_py_with = optional_list)] pairs: Option<Vec<(usize, usize)>>,
         device: &str,
         kernel: &str,
+        dwell: Option<f64>,
+        masked: bool,
     ) -> PyResult<Self> {
         let scheme = parse(scheme)?;
         let mut builder = Inner::builder(sensors).groups(groups).lags(lags).scheme(scheme);
         if let Some(pairs) = pairs {
             builder = builder.pairs(&pairs);
         }
+        if let Some(dwell) = dwell {
+            builder = builder.dwell(dwell);
+        }
+        let builder = builder.masked(masked);
         Self::build(py, device, parse(kernel)?, scheme, builder)
     }
 
-    /// Continues the stream of a state that ``save`` or ``corrust autocorrelate --save`` wrote, on any device.
+    /// Continues the stream of a state that ``save`` or ``corrust autocorrelate --save`` wrote, on any device. One of
+    /// another ``dwell``, or ``masked`` otherwise, is refused where these are given.
     #[staticmethod]
-    #[pyo3(signature = (path, device="auto", kernel="auto"))]
-    fn load(py: Python<'_>, path: PathBuf, device: &str, kernel: &str) -> PyResult<Self> {
+    #[pyo3(signature = (path, device="auto", kernel="auto", dwell=None, masked=None))]
+    fn load(
+        py: Python<'_>,
+        path: PathBuf,
+        device: &str,
+        kernel: &str,
+        dwell: Option<f64>,
+        masked: Option<bool>,
+    ) -> PyResult<Self> {
         let state = py.detach(|| State::load(&path)).map_err(Fault::from)?;
         let scheme = state.shape().scheme;
-        Self::build(py, device, parse(kernel)?, scheme, Inner::resume(state))
+        let mut builder = Inner::resume(state);
+        if let Some(dwell) = dwell {
+            builder = builder.dwell(dwell);
+        }
+        if let Some(masked) = masked {
+            builder = builder.masked(masked);
+        }
+        Self::build(py, device, parse(kernel)?, scheme, builder)
     }
 
     /// Adds counts to the stream.

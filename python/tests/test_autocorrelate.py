@@ -34,6 +34,19 @@ def test_equals_numpy_whatever_the_cuts(device: str, rng: np.random.Generator) -
     assert sums.lags[:10].tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 10]
 
 
+def test_states_know_their_instants_and_mask(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    with corrust.Autocorrelator(2, device="cpu", dwell=1e-6, masked=True) as plan:
+        plan.accumulate(np.ones((5, 2), np.uint8))
+        plan.save(path)
+    with corrust.Autocorrelator.load(path, device="cpu", dwell=1e-6, masked=True) as plan:
+        assert plan.instants == 5
+    with pytest.raises(ValueError, match="instants of 1e-6 s"):
+        corrust.Autocorrelator.load(path, device="cpu", dwell=1.6e-6)
+    with pytest.raises(ValueError, match="with a mask"):
+        corrust.Autocorrelator.load(path, device="cpu", masked=False)
+
+
 def test_strides_pairs_and_states(rng: np.random.Generator, tmp_path: Path) -> None:
     x = rng.integers(0, 256, (4, 900), np.uint8)
     with corrust.Autocorrelator(2, groups=3, lags=8, device="cpu", pairs=[(0, 1)]) as plan:

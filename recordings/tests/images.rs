@@ -5,6 +5,7 @@ use corrust_recordings::{
     images::{Brightness, Detector, Rics, Spatial},
     simulate::{Diffusion, Scan},
 };
+use rayon::prelude::*;
 
 /// Molecules of a membrane, or in space, under a beam.
 fn scan(axial_ratio: Option<f64>, diffusion_time: f64) -> Scan {
@@ -53,6 +54,47 @@ fn rics_finds_the_molecules_that_were_simulated() {
                 "{expected}: {fitted:?}"
             );
         }
+    }
+}
+
+/// Pulls, differences from what was simulated by their stated errors, have a mean near 0: the offset takes up what the mean of a
+/// frame takes from all lags. That mean is known to a quarter; with means that depend on the lag it is above 1 for `n`.
+#[test]
+fn pulls_of_rics_are_centred() {
+    const SEEDS: u64 = 16;
+    const WAIST: f64 = 0.25;
+    let fits = (201..201 + SEEDS).into_par_iter().map(|seed| {
+        let mut scan = scan(None, 1e-3);
+        scan.diffusion.seed = seed;
+        (scan.frames, scan.pixel, scan.dwell, scan.line) = (100, 0.2, 10e-6, 768e-6);
+        let mut spatial = Spatial::new(64, 64, (16, 32), 1).unwrap();
+        let (mut parts, mut frames) = (Vec::new(), 0);
+        scan.frames(|frame| {
+            spatial.add(frame)?;
+            frames += 1;
+            if frames % 10 == 0 {
+                parts.push(spatial.take_blocks()?);
+            }
+            Ok(())
+        })
+        .unwrap();
+        let model = Rics {
+            pixel: WAIST * scan.pixel,
+            dwell: scan.dwell,
+            line: scan.line,
+            waist: WAIST,
+            kappa: None,
+            offset: true,
+        };
+        let (_, fitted) = model.fit_parts(&parts).unwrap();
+        let pull = |[value, error]: [f64; 2], truth: f64| (value - truth) / error;
+        [pull(fitted.n, 2.0), pull(fitted.diffusion, WAIST * WAIST / 4e-3)]
+    });
+    let pulls: Vec<[f64; 2]> = fits.collect();
+    for (place, name) in ["n", "D"].into_iter().enumerate() {
+        let mean = pulls.iter().map(|pulls| pulls[place]).sum::<f64>() / SEEDS as f64;
+        println!("{name}: mean pull {mean}");
+        assert!(mean.abs() < 0.75, "{name}: {mean} {pulls:?}");
     }
 }
 

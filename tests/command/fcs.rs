@@ -671,6 +671,64 @@ fn stretches_that_are_left_out_have_no_part_in_a_curve() {
     says("counts.npy --exclude 0s..6s", "no instant is left");
     assert!(!at("no.npy").exists());
 
+    // A state knows its instants and its mask, which is no sensor.
+    says("counts.npy --exclude 0ms..1ms --pair 0,1", "sensor pair 0,1: expected numbers below 1");
+    let two: Vec<u8> = counts.iter().flat_map(|&count| [count, 1]).collect();
+    write(&at("two.npy"), Dtype::Uint8, &[2], &two);
+    for (sensors, options, resumed) in [
+        (1, "--exclude 0us..700us", "two.npy --dwell 1us"),
+        (2, "", "counts.npy --dwell 1us --exclude 0us..700us"),
+    ] {
+        let name = ["counts.npy", "two.npy"][sensors - 1];
+        let save = format!("autocorrelate {name} {options} -o s.npy --dwell 1us --save state");
+        done(folder.path(), &format!("{save} --device cpu"));
+        says(&format!("{resumed} --resume state"), "a mask: the counts that follow have");
+        says(&format!("{name} {options} --resume state"), "instants of 1e-6 s: expected 1.6e-6 s");
+        let said = done(
+            folder.path(),
+            &format!(
+                "autocorrelate {name} {options} --dwell 1us --resume state -o t.npy --device cpu"
+            ),
+        );
+        assert!(said.contains("x 2000 instants (0.00200 s)"), "{said}");
+        assert!(said.contains("4000 instants since the stream began"), "{said}");
+    }
+    assert!(!at("no.npy").exists());
+
+    // A block in which nothing counts is none.
+    let output = corrust(
+        folder.path(),
+        "autocorrelate counts.npy --dwell 1us --exclude 0us..500us --exclude 900us..1300us --exclude 1900us..2ms \
+         --blocks 20 -o s.npy --curves left.csv --trace trace.npy --trace-bin 200us --groups 2 --lags 8 --device cpu",
+    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && said.contains("10 blocks in which no instant counts"),
+        "{said}"
+    );
+    let (names, columns) = table(&at("left.csv"));
+    let without: Vec<&Vec<f64>> = names
+        .iter()
+        .zip(&columns)
+        .filter(|(name, _)| name.starts_with("mean_without_"))
+        .map(|(_, column)| column)
+        .collect();
+    assert_eq!(without.len(), 10);
+    assert!(without.iter().all(|column| column[..8] != columns[1][..8]), "{names:?}");
+    // Rates are those of the time that counts.
+    let trace: ndarray::Array2<f64> = ndarray_npy::read_npy(at("trace.npy")).unwrap();
+    let kept = |range: std::ops::Range<usize>| {
+        let counts = counts[range.clone()].iter().map(|&count| f64::from(count)).sum::<f64>();
+        counts / (range.len() as f64 * 1e-6)
+    };
+    assert!(trace[[1, 0]].is_nan() && trace[[1, 5]].is_nan());
+    for (bin, range) in
+        [(2, 500..600), (3, 600..800), (4, 800..900), (6, 1300..1400), (9, 1800..1900)]
+    {
+        let expected = kept(range);
+        assert!((trace[[1, bin]] / expected - 1.0).abs() < 1e-12, "{bin}: {trace}");
+    }
+
     // Photons that come late are counted.
     let mut times: Vec<u64> = (0..3000).map(|at| 700 * at).collect();
     times.swap(5, 6);

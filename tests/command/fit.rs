@@ -55,6 +55,13 @@ fn values_reach_table_json_and_figure() {
     for text in ["residual", "tau = 100.0 us, shared", "D = 100.0", "kappa = 5.000, fixed"] {
         assert!(drawn.contains(text), "{text}: {said}");
     }
+    // Bounds free what is held otherwise, wherever they are.
+    for bounds in ["0.5..10", "6..10", "1..4"] {
+        let said =
+            done(folder.path(), &format!("fit g.csv --curve sensor_0 --bound kappa={bounds}"));
+        let kappa = said.lines().find(|line| line.trim().starts_with("kappa")).unwrap();
+        assert!(!kappa.contains("fixed"), "{kappa}");
+    }
     // Without shared parameters a fit each.
     assert_eq!(done(folder.path(), "fit g.csv").matches("degrees of freedom").count(), 2);
 }
@@ -78,6 +85,11 @@ fn faults_are_said_before_and_after_the_files_are_read() {
     says("fit g.csv --fix tau", "expected a name and a value");
     says("fit g.csv --fix tau=1us --start tau=1us", "expected one of them");
     says("fit g.csv --bound tau=1ms..1us", "the first below the second");
+    for fixed in ["tau=40us", "tau=55us"] {
+        let both = format!("fit g.csv --fix {fixed} --bound tau=50us..60us");
+        says(&both, "tau is both fixed and bounded: expected one of them");
+    }
+    says("fit g.csv ./g.csv", "is given twice: expected files of independent recordings");
     says("fit g.csv --range 10s..20s", "expected 2 or more points");
     says("fit g.csv --curve sensor_7", "expected mean, sensor_0");
     says("fit g.csv --waist 3", "expected a positive number with nm or um");

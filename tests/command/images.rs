@@ -62,6 +62,78 @@ fn maps_are_the_same_of_every_format() {
     );
 }
 
+/// Writes a TIFF file of images of 2 x 2 pixels, little-endian, with a description and 0 as black or white.
+fn write_plain_tiff(path: &Path, images: &[[u16; 4]], about: &str, white: bool) {
+    let about = [about.as_bytes(), &[0; 5]].concat();
+    let mut bytes = b"II*\0".to_vec();
+    let first = 8 + about.len() as u32;
+    bytes.extend(first.to_le_bytes());
+    bytes.extend(&about);
+    // A directory: its number of entries, entries of 12 bytes, the place of the next; then the pixels.
+    const ENTRIES: u32 = 9;
+    let size = 2 + 12 * ENTRIES + 4;
+    for (index, image) in images.iter().enumerate() {
+        let place = bytes.len() as u32;
+        bytes.extend((ENTRIES as u16).to_le_bytes());
+        let pixels = place + size;
+        for (tag, kind, count, value) in [
+            (256_u16, 4_u16, 1, 2_u32),
+            (257, 4, 1, 2),
+            (258, 3, 1, 16),
+            (259, 3, 1, 1),
+            (262, 3, 1, u32::from(!white)),
+            (270, 2, about.len() as u32, 8),
+            (273, 4, 1, pixels),
+            (278, 4, 1, 2),
+            (279, 4, 1, 8),
+        ] {
+            bytes.extend(tag.to_le_bytes());
+            bytes.extend(kind.to_le_bytes());
+            bytes.extend(count.to_le_bytes());
+            bytes.extend(value.to_le_bytes());
+        }
+        let next = if index + 1 < images.len() { pixels + 8 } else { 0 };
+        bytes.extend(next.to_le_bytes());
+        bytes.extend(image.iter().flat_map(|count| count.to_le_bytes()));
+    }
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn counts_of_tiff_are_those_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let images = [[1, 2, 3, 40], [5, 6, 7, 0]];
+    let imagej = "ImageJ=1.54f\nimages=2\nframes=2\n";
+    let ome = "<OME><Pixels SizeC=\"1\" SizeT=\"2\"/></OME>";
+    for (about, white) in [("", false), ("", true), (imagej, false), (imagej, true), (ome, false)] {
+        write_plain_tiff(&at("s.tif"), &images, about, white);
+        done(folder.path(), "images s.tif --brightness b.npy");
+        let maps: Array3<f64> = read_npy(at("b.npy")).unwrap();
+        let means: Vec<f64> = maps.slice(ndarray::s![.., .., 0]).iter().copied().collect();
+        assert_eq!(means, [3.0, 4.0, 5.0, 20.0], "{about} {white}");
+    }
+    for (about, expected) in [
+        ("ImageJ=1.54f\nimages=2\nchannels=2\n", "images of 2 colours: expected one"),
+        ("<OME><Pixels SizeC=\"2\" SizeT=\"1\"/></OME>", "images of 2 colours: expected one"),
+        ("ImageJ=1.11a\nimages=20\nchannels=20\n", "2 of 20 images have a directory"),
+        ("ImageJ=1.54f\nimages=20\nframes=20\n", "2 of 20 images have a directory: expected all"),
+    ] {
+        write_plain_tiff(&at("s.tif"), &images, about, false);
+        let said = refused(folder.path(), "images s.tif --brightness no.npy");
+        assert!(said.contains(expected) && said.trim().lines().count() == 1, "{said}");
+    }
+    assert!(!at("no.npy").exists());
+    // Images beyond the colours that there can be are frames, as tifffile describes them.
+    write_plain_tiff(
+        &at("s.tif"),
+        &[[1, 2, 3, 4]; 9],
+        "ImageJ=1.11a\nimages=9\nchannels=9\n",
+        false,
+    );
+    assert!(done(folder.path(), "images s.tif --brightness b.npy").contains("9 frames of 2 x 2"));
+}
+
 #[test]
 fn two_times_are_those_of_plain_loops_on_the_cpu_and_the_simulator() {
     let folder = tempfile::tempdir().unwrap();

@@ -591,7 +591,7 @@ fn bad_states_are_refused() {
     let line = bytes.iter().position(|&byte| byte == b'\n').unwrap();
     assert_eq!(
         std::str::from_utf8(&bytes[..line]).unwrap(),
-        "{\"corrust\":\"autocorrelation state\",\"version\":2,\"scheme\":\"bin-groups\",\
+        "{\"corrust\":\"autocorrelation state\",\"version\":3,\"scheme\":\"bin-groups\",\
          \"sensors\":2,\"groups\":2,\"lags\":4,\"curves\":2,\"instants\":2}"
     );
     let with = |from: &str, to: &str| {
@@ -602,13 +602,52 @@ fn bad_states_are_refused() {
     refuse(b"\x93NUMPY\x01\0", "starts with \"\\x93NUMPY\\x01\\x00\": expected an autocorrelation");
     // Files of the first version, whose numbers nothing protected.
     let old = [&b"corrtau\x01"[..], &[0; 48]].concat();
-    refuse(&old, "an autocorrelation state of version 1: expected 2");
-    refuse(&with("\"version\":2", "\"version\":3"), "an autocorrelation state of version 3");
+    refuse(&old, "an autocorrelation state of version 1: expected 3");
+    // The second version's, which know neither the length of an instant nor of a mask.
+    let old = with("\"version\":3", "\"version\":2");
+    refuse(&old, "an autocorrelation state of version 2: expected 3, begin the stream anew");
+    let with_dwell =
+        |dwell: &str| with("\"instants\":2", &format!("\"instants\":2,\"dwell\":{dwell}"));
+    refuse(&with_dwell("-1.0"), "an autocorrelation state of instants of -1 s: expected more");
     refuse(&with("bin-groups", "groups"), "unknown scheme \"groups\"");
     refuse(&with("\"groups\":2", "\"groups\":99"), "99 groups: expected 1 to 24");
     refuse(&with("\"curves\":2", "\"curves\":3"), "an autocorrelation state with");
     refuse(&with(",\"instants\":2", ""), "the first line of an autocorrelation state");
     refuse(&with("\"instants\":2", "\"instants\":3"), "a damaged autocorrelation state");
+}
+
+/// A stream is resumed with instants as long as before, and with a mask if it had one; whatever is not told is the state's.
+#[test]
+fn states_know_their_instants_and_mask() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state");
+    for (dwell, masked) in [(None, false), (Some(1.1e-6), false), (Some(1e-6), true)] {
+        let mut builder = Autocorrelator::builder(2).groups(2).lags(4).device(Device::Cpu);
+        builder = dwell.into_iter().fold(builder, |builder, dwell| builder.dwell(dwell));
+        let mut plan = builder.masked(masked).build().unwrap();
+        // Counts of one byte, and of two from the second part on.
+        plan.accumulate(&[1_u16, 1, 3, 0]).unwrap();
+        plan.accumulate(&[1000_u16, 1]).unwrap();
+        plan.state().unwrap().save(&file).unwrap();
+        let resumed = || Autocorrelator::resume(State::load(&file).unwrap()).device(Device::Cpu);
+        let state = resumed().build().unwrap().state().unwrap();
+        assert_eq!((state.dwell(), state.is_masked()), (dwell, masked));
+        assert_eq!(state, plan.state().unwrap());
+        let other = |builder: corrust_host::autocorrelate::Builder| {
+            builder.build().map(drop).map_err(|error| error.to_string())
+        };
+        resumed().masked(masked).build().unwrap();
+        assert!(other(resumed().masked(!masked)).unwrap_err().contains("a mask"));
+        let refused = other(resumed().dwell(1.6e-6));
+        match dwell {
+            Some(dwell) => {
+                resumed().dwell(dwell).build().unwrap();
+                assert!(refused.unwrap_err().contains("expected 1.6e-6 s"));
+            }
+            None => refused.unwrap(),
+        }
+        assert!(other(resumed().dwell(0.0)).unwrap_err().contains("expected more than 0"));
+    }
 }
 
 /// A number of counts with a mean (Knuth's method).

@@ -85,6 +85,15 @@ impl<T: Amount> Blocks<T> {
         Ok(())
     }
 
+    /// Takes in the sums at a later end of the last block, which becomes longer.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn lengthen(&mut self, sums: &Sums<T>) -> Result<()> {
+        let last = self.ends.pop();
+        self.add(sums).inspect_err(|_| self.ends.extend(last))
+    }
+
     /// Makes one block of each two, from the first on; an odd one at the end is forgotten.
     pub fn halve(&mut self) {
         let mut number = 0;

@@ -50,6 +50,8 @@ pub struct Builder {
     shape: Shape,
     pairs: Option<Vec<[u32; 2]>>,
     state: Option<State>,
+    dwell: Option<f64>,
+    masked: Option<bool>,
     place: PlanDevices<Kernel>,
 }
 
@@ -81,17 +83,37 @@ impl Builder {
         self
     }
 
+    /// Seconds of an instant, which a [state](Autocorrelator::state) remembers; a stream that is resumed must have the same.
+    pub fn dwell(mut self, seconds: f64) -> Self {
+        self.dwell = Some(seconds);
+        self
+    }
+
+    /// Whether the last sensor is a mask, 1 in instants that count and 0 in others, which a [state](Autocorrelator::state)
+    /// remembers; a stream that is resumed must have the same (default: none).
+    pub fn masked(mut self, masked: bool) -> Self {
+        self.masked = Some(masked);
+        self
+    }
+
     place_setters!("compute", "rows");
 
     /// Builds the plan.
     ///
     /// # Errors
     /// [`Error::Invalid`] for numbers of sensors, groups or lags that cannot be computed with, a
-    /// pair of sensors that do not exist, or a kernel that does not
-    /// compute this shape; [`Error::OutOfMemory`]; [`Error::Device`] when the device is not there.
+    /// pair of sensors that do not exist, a kernel that does not compute this shape, or a state of other instants or with
+    /// another mask; [`Error::OutOfMemory`]; [`Error::Device`] when the device is not there.
     pub fn build(self) -> Result<Autocorrelator> {
-        let Self { shape, pairs, place, .. } = match self.state {
-            Some(state) => return Autocorrelator::at(state, &self.place),
+        if let Some(dwell) = self.dwell.filter(|dwell| !(*dwell > 0.0 && dwell.is_finite())) {
+            let reason = format!("instants of {dwell} s: expected more than 0");
+            return Err(Error::invalid(reason));
+        }
+        let Self { shape, pairs, place, dwell, masked, .. } = match self.state {
+            Some(mut state) => {
+                state.continue_with(self.dwell, self.masked)?;
+                return Autocorrelator::at(state, &self.place);
+            }
             None => self,
         };
         shape.check()?;
@@ -117,7 +139,8 @@ impl Builder {
                 pair[0], pair[1], shape.sensors
             )));
         }
-        let state = State::new(shape, pairs);
+        let mut state = State::new(shape, pairs);
+        (state.dwell, state.masked) = (dwell, masked.unwrap_or(false));
         Autocorrelator::at(state, &place)
     }
 }
@@ -147,6 +170,9 @@ pub struct Autocorrelator {
     /// Shape in bytes: a byte of two counts is two sensors.
     bytes: Shape,
     wide: bool,
+    /// Seconds of an instant where they are known, and whether the last sensor is a mask.
+    dwell: Option<f64>,
+    masked: bool,
     instants: u64,
     backend: Placed<dyn Backend, Kernel>,
     /// Device of the backend. One of its GPUs may have the stream's first counts in its memory.
@@ -184,6 +210,8 @@ impl Autocorrelator {
             shape: Shape { sensors, groups: 10, lags: 32, scheme: Scheme::BinGroups },
             pairs: None,
             state: None,
+            dwell: None,
+            masked: None,
             place: PlanDevices::default(),
         }
     }
@@ -209,6 +237,7 @@ impl Autocorrelator {
     fn at(mut state: State, place: &PlanDevices<Kernel>) -> Result<Self> {
         let (shape, bytes, wide, instants) =
             (state.shape(), state.shape, state.wide, state.instants);
+        let (dwell, masked) = (state.dwell, state.masked);
         // The CPU computes shapes that no GPU does, where the choice is free.
         let free = place.gpus.is_empty() && place.device == Device::Auto.into();
         let on_cpu = shape.scheme == Scheme::Classic || Kernel::OF_CPU.contains(&place.kernel);
@@ -221,6 +250,8 @@ impl Autocorrelator {
             shape,
             bytes,
             wide,
+            dwell,
+            masked,
             instants,
             backend,
             place,
@@ -589,7 +620,7 @@ impl Autocorrelator {
     /// As for [`state`](Self::state); what `state` holds is of no use then.
     pub fn state_into(&mut self, state: &mut State) -> Result<()> {
         self.backend.state_into(state)?;
-        state.wide = self.wide;
+        (state.wide, state.dwell, state.masked) = (self.wide, self.dwell, self.masked);
         state.head.clone_from(&self.head);
         Ok(())
     }

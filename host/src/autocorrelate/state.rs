@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Version of the files that states are saved to.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// Most counts of a sensor with which no sum overflows, however many instants there are: a sum of products is at most
 /// the product of two sensors' counts.
@@ -47,6 +47,12 @@ struct Header {
     /// Whether counts have two bytes; every sensor is two then, and every row four.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     wide: bool,
+    /// Seconds of an instant, where they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    dwell: Option<f64>,
+    /// Whether the last sensor is a mask.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    masked: bool,
 }
 
 impl Header {
@@ -127,12 +133,16 @@ impl Header {
 /// l`. As sums of products are linear in both counts, four rows of digits make the row of such a pair:
 /// `A(x, y) = 65536 A(h, h') + 256 (A(h, l') + A(l, h')) + A(l, l')`. So whatever computes bytes computes
 /// these, and every number here is one of bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct State {
     /// Shape in bytes: sensors are digits.
     pub(crate) shape: Shape,
     /// Whether counts have two bytes.
     pub(crate) wide: bool,
+    /// Seconds of an instant, where they are known.
+    pub(crate) dwell: Option<f64>,
+    /// Whether the last sensor is a mask: 1 in instants that count, 0 in others.
+    pub(crate) masked: bool,
     /// For each row the sensor that is not delayed and the one that is.
     pub(crate) pairs: Vec<[u32; 2]>,
     /// `T`, instants seen.
@@ -161,6 +171,8 @@ impl State {
         Self {
             shape,
             wide: false,
+            dwell: None,
+            masked: false,
             pairs,
             instants: 0,
             products: vec![0; rows * shape.points()],
@@ -197,7 +209,7 @@ impl State {
             return self;
         }
         let mut wide = Self::new_wide(self.shape, &self.pairs);
-        wide.instants = self.instants;
+        (wide.instants, wide.dwell, wide.masked) = (self.instants, self.dwell, self.masked);
         let Shape { groups, .. } = self.shape;
         let (points, cells) = (self.shape.points(), groups * self.shape.cells());
         let copy64 = |to: &mut [u64], from: &[u64], size: usize| {
@@ -237,6 +249,8 @@ impl State {
         Self {
             shape: Shape { sensors, ..self.shape },
             wide: false,
+            dwell: None,
+            masked: false,
             pairs: pairs.collect(),
             instants: self.instants,
             products: self.products[cut(self.shape.points())].to_vec(),
@@ -273,6 +287,38 @@ impl State {
         self.wide
     }
 
+    /// Seconds of an instant, where the stream's [builder](crate::autocorrelate::Builder::dwell) was told.
+    pub fn dwell(&self) -> Option<f64> {
+        self.dwell
+    }
+
+    /// Whether the last sensor is a mask: 1 in instants that count, 0 in others.
+    pub fn is_masked(&self) -> bool {
+        self.masked
+    }
+
+    /// Takes over how long an instant is and whether the last sensor is a mask, where these are told.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the stream so far has others.
+    pub(super) fn continue_with(&mut self, dwell: Option<f64>, masked: Option<bool>) -> Result<()> {
+        if let (Some(own), Some(told)) = (self.dwell, dwell)
+            && (own / told - 1.0).abs() > 1e-9
+        {
+            return Err(Error::invalid(format!(
+                "an autocorrelation state of instants of {own:e} s: expected {told:e} s, as those that follow have"
+            )));
+        }
+        if masked.is_some_and(|masked| masked != self.masked) {
+            return Err(Error::invalid(match self.masked {
+                true => "an autocorrelation state with a mask: the counts that follow have none",
+                false => "an autocorrelation state without a mask: the counts that follow have one",
+            }));
+        }
+        self.dwell = self.dwell.or(dwell);
+        Ok(())
+    }
+
     /// Instants seen.
     pub fn instants(&self) -> u64 {
         self.instants
@@ -307,6 +353,8 @@ impl State {
             curves: self.pairs.len() / if self.wide { 4 } else { 1 },
             instants: self.instants,
             wide: self.wide,
+            dwell: self.dwell,
+            masked: self.masked,
         };
         let mut bytes = serde_json::to_vec(&header).expect("text and numbers");
         bytes.push(b'\n');
@@ -340,7 +388,12 @@ impl State {
         let mut body = &content[start..];
 
         let (shape, rows) = header.shape()?;
-        let Header { groups, lags, instants, wide, .. } = header;
+        let Header { groups, lags, instants, wide, dwell, masked, .. } = header;
+        if let Some(dwell) = dwell.filter(|dwell| !(*dwell > 0.0 && dwell.is_finite())) {
+            return Err(Error::invalid(format!(
+                "an autocorrelation state of instants of {dwell} s: expected more than 0"
+            )));
+        }
         // The head comes last: how many sensors it has is known once the pairs are.
         let row = row_bytes(&shape);
         let wrong_size = |expected: u128| {
@@ -385,6 +438,8 @@ impl State {
         let mut state = Self {
             shape,
             wide,
+            dwell,
+            masked,
             pairs,
             instants,
             products: words64(take(8 * rows * shape.points())),

@@ -14,13 +14,16 @@ const KAPPA: f64 = 5.0;
 
 /// A model, and the conditions on its parameters. Times are in seconds.
 ///
-/// `kappa` is fixed at 5 and `offset` at 1 unless they are given a start value, or `offset` is in the model.
+/// `kappa` is fixed at 5 and `offset` at 1 unless they are given a start value or bounds, or `offset` is in the model.
 #[derive(Clone, Debug)]
 pub struct Fit {
     pub(super) model: Model,
     pub(super) fixed: BTreeMap<&'static str, f64>,
     pub(super) starts: BTreeMap<&'static str, f64>,
     pub(super) bounds: BTreeMap<&'static str, (f64, f64)>,
+    /// Parameters that the caller holds, and those that the caller bounds.
+    held: BTreeSet<&'static str>,
+    bounded: BTreeSet<&'static str>,
     pub(super) shared: BTreeSet<&'static str>,
     pub(super) range: RangeInclusive<f64>,
     pub(super) weighted: bool,
@@ -51,6 +54,8 @@ impl Fit {
             fixed,
             starts: BTreeMap::new(),
             bounds,
+            held: BTreeSet::new(),
+            bounded: BTreeSet::new(),
             shared: BTreeSet::new(),
             range: f64::MIN_POSITIVE..=f64::MAX,
             weighted: true,
@@ -62,13 +67,16 @@ impl Fit {
         self.model
     }
 
-    /// Holds a parameter at a value, also beyond the bounds of a fit.
+    /// Holds a parameter at a value, also beyond the bounds that a fit has by itself.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the model has no such parameter, or it cannot have the value.
+    /// [`Error::Invalid`] when the model has no such parameter, it cannot have the value, or it is given
+    /// [bounds](Self::bound).
     pub fn fix(mut self, name: &str, value: f64) -> Result<Self> {
         let name = self.name(name)?;
         within(name, value, possible(name))?;
+        self.held.insert(name);
+        self.check_held(name)?;
         self.fixed.insert(name, value);
         Ok(self)
     }
@@ -82,25 +90,30 @@ impl Fit {
         let name = self.name(name)?;
         within(name, value, self.bounds[name])?;
         self.fixed.remove(name);
+        self.held.remove(name);
         self.starts.insert(name, value);
         Ok(self)
     }
 
-    /// Keeps a parameter within bounds, which may be wider than those without: `kappa` of 1 and more, `fraction` from 0 to
+    /// Frees a parameter and keeps it within bounds, which may be wider than those without: `kappa` of 1 and more, `fraction` from 0 to
     /// 1, `triplet` from 0 to 0.99, `n` and times above 0, `triplet_time` up to the least diffusion time.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the model has no such parameter, or it cannot have these values.
+    /// [`Error::Invalid`] when the model has no such parameter, it cannot have these values, or it is
+    /// [held](Self::fix).
     pub fn bound(mut self, name: &str, bounds: RangeInclusive<f64>) -> Result<Self> {
         let (low, high) = bounds.into_inner();
         let known = self.name(name)?;
         [low, high].into_iter().try_for_each(|limit| within(known, limit, possible(known)))?;
-        let held = self.fixed.get(known).or(self.starts.get(known));
-        if low >= high || held.is_some_and(|held| !(low..=high).contains(held)) {
+        self.bounded.insert(known);
+        self.check_held(known)?;
+        let start = self.starts.get(known);
+        if low >= high || start.is_some_and(|start| !(low..=high).contains(start)) {
             return Err(Error::invalid(format!(
                 "bounds {low:e}..{high:e} of {name}: expected two ascending values around its start"
             )));
         }
+        self.fixed.remove(known);
         self.bounds.insert(known, (low, high));
         Ok(self)
     }
@@ -131,6 +144,14 @@ impl Fit {
         self.bounds.get(name).is_some_and(|bounds| *bounds == possible(name))
             && !self.fixed.contains_key(name)
             && !self.starts.contains_key(name)
+    }
+
+    /// Refuses a parameter that is both held and bounded.
+    fn check_held(&self, name: &str) -> Result<()> {
+        if !(self.held.contains(name) && self.bounded.contains(name)) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("{name} is both fixed and bounded: expected one of them")))
     }
 
     /// The model's own name of a parameter.

@@ -13,7 +13,8 @@ const MOST_LAGS: usize = 1 << 22;
 ///
 /// Of the pairs of pixels `p` and `q` that lie a lag apart within the frame, and blocks of `W` frames:
 ///
-/// - `W = 1`: `G = <I(p) I(q)> / (<I(p)> <I(q)>) - 1`, means over the pairs of the frame;
+/// - `W = 1`: `G = <(I(p) - m) (I(q) - m)> / m^2` with the mean `m` of the whole frame, the same at all lags, so that what it
+///   takes from `G` is alike at all lags;
 /// - `W > 1`: `G = <sum over the frames of (I(p) - m(p)) (I(q) - m(q)) / (W - 1)> / (<m(p)> <m(q)>)` with the mean `m` of each
 ///   pixel over the block, so that structures that do not move drop out.
 ///
@@ -146,23 +147,28 @@ impl Spatial {
         } else {
             let corners = corners(&self.sums, width);
             let (sums, frames) = (&self.sums, self.block as u128);
+            let (pixels, total) = (sums.len() as i128, i128::from(sums.iter().sum::<u64>()));
             let lags = lags(self.largest);
             let values: Vec<f64> = lags
                 .par_iter()
                 .zip(&self.products)
                 .map(|(&(row, column), &products)| {
                     let shifted = column.unsigned_abs();
-                    let pairs = ((height - row) * (width - shifted)) as f64;
+                    let pairs = (height - row) * (width - shifted);
                     // First columns of p and of q, which lies `column` to its right.
                     let from = if column < 0 { shifted } else { 0 };
                     let to = (from as isize + column) as usize;
                     let wide = width - shifted;
                     let p = rectangle(&corners, width, [0, height - row], [from, from + wide]);
                     let q = rectangle(&corners, width, [row, height], [to, to + wide]);
-                    let means = p as f64 * (q as f64 / pairs);
                     if frames == 1 {
-                        return products as f64 / means - 1.0;
+                        // The mean of the frame is total / pixels; differences from it, times pixels, are exact.
+                        let level = pairs as i128 * total * total;
+                        let linear = pixels * total * (i128::from(p) + i128::from(q));
+                        let covariance = pixels * pixels * products as i128 - linear + level;
+                        return covariance as f64 / level as f64;
                     }
+                    let means = p as f64 * (q as f64 / pairs as f64);
                     let both = over_pairs(sums, width, (row, column), |p, q| {
                         p.iter().zip(q).map(|(&p, &q)| u128::from(p) * u128::from(q)).sum()
                     });
@@ -307,6 +313,8 @@ mod tests {
         let mean =
             |y, x| frames.iter().map(|frame| at(frame, y, x)).sum::<f64>() / frames.len() as f64;
         let (mut products, mut first, mut second, mut pairs) = (0.0, 0.0, 0.0, 0.0);
+        let whole = frames.iter().flatten().map(|&count| f64::from(count)).sum::<f64>()
+            / (frames.len() * height * width) as f64;
         for y in 0..height as isize {
             for x in 0..width as isize {
                 let (v, u) = (y + down, x + right);
@@ -314,15 +322,17 @@ mod tests {
                     continue;
                 }
                 let both = frames.iter().map(|frame| match frames.len() {
-                    1 => at(frame, y, x) * at(frame, v, u),
+                    1 => (at(frame, y, x) - whole) * (at(frame, v, u) - whole),
                     _ => (at(frame, y, x) - mean(y, x)) * (at(frame, v, u) - mean(v, u)),
                 });
                 products += both.sum::<f64>() / (frames.len() - 1).max(1) as f64;
                 (first, second, pairs) = (first + mean(y, x), second + mean(v, u), pairs + 1.0);
             }
         }
-        let least = if frames.len() == 1 { 1.0 } else { 0.0 };
-        products * pairs / (first * second) - least
+        match frames.len() {
+            1 => products / (pairs * whole * whole),
+            _ => products * pairs / (first * second),
+        }
     }
 
     proptest! {

@@ -13,6 +13,7 @@ use rust_hdf5::{DatatypeMessage, H5Dataset, H5File};
 use tiff::{
     ColorType,
     decoder::{Decoder, DecodingResult, Limits},
+    tags::{PhotometricInterpretation, Tag},
 };
 
 use super::MOST_PIXELS;
@@ -271,6 +272,39 @@ struct Images {
     kept: Option<(usize, Vec<u16>)>,
 }
 
+/// Refuses images of several colours, and images that have no directory of their own, by the description that ImageJ and
+/// OME-TIFF write to the first image. A stack of nothing but more "channels" than ImageJ has colours is one of frames, as
+/// tifffile writes it where it is told no axes.
+fn check_description(path: &Path, about: &str, images: usize) -> Result<()> {
+    /// Colours that ImageJ shows together, at most.
+    const MOST_COLOURS: usize = 7;
+    let number = |name: &str, end: &[char]| {
+        let (_, value) = about.split_once(name)?;
+        value.split(end).next()?.trim().parse::<usize>().ok()
+    };
+    let line = &['\n', '\r', '\0'];
+    let is_imagej = about.starts_with("ImageJ=");
+    let all = number("\nimages=", line).filter(|_| is_imagej).unwrap_or(images);
+    let (colours, are_frames) = match is_imagej {
+        true => {
+            let channels = number("\nchannels=", line);
+            (channels, channels.is_some_and(|channels| channels == all && channels > MOST_COLOURS))
+        }
+        false => (number(" SizeC=\"", &['"']), false),
+    };
+    if let Some(colours) = colours.filter(|&colours| colours > 1 && !are_frames) {
+        let reason = format!("images of {colours} colours: expected one, a file for each colour");
+        return Err(Error::file(path, reason));
+    }
+    if all > images {
+        let reason = format!(
+            "{images} of {all} images have a directory: expected all, as tifffile or ImageJ below 4 GB write them"
+        );
+        return Err(Error::file(path, reason));
+    }
+    Ok(())
+}
+
 impl Images {
     /// Opens a file, and counts its images.
     fn open(path: &Path) -> Result<(Self, usize)> {
@@ -288,6 +322,8 @@ impl Images {
         limits.decoding_buffer_size = 2 * MOST_PIXELS;
         limits.intermediate_buffer_size = 2 * MOST_PIXELS;
         let mut decoder = decoder.with_limits(limits);
+        // Not all programs write text that is text.
+        let about = decoder.get_tag_ascii_string(Tag::ImageDescription).unwrap_or_default();
         let mut frames = 1;
         while decoder.more_images() {
             decoder.next_image().map_err(fault)?;
@@ -297,6 +333,7 @@ impl Images {
                 return Err(Error::file(path, reason));
             }
         }
+        check_description(path, &about, frames)?;
         Ok((Self { decoder, size, kept: None }, frames))
     }
 
@@ -329,10 +366,27 @@ impl Images {
         if !matches!(kind, ColorType::Gray(8 | 16 | 32)) {
             return Err(unknown());
         }
+        // Where 0 is white, the decoder turns counts into grey levels; counts are wanted.
+        let white = PhotometricInterpretation::WhiteIsZero.to_u16().into();
+        let photometric = self.decoder.find_tag_unsigned(Tag::PhotometricInterpretation);
+        let inverted = photometric.map_err(fault)? == Some::<u32>(white);
         let pixels = match self.decoder.read_image().map_err(fault)? {
-            DecodingResult::U8(narrow) => narrow.into_iter().map(u16::from).collect(),
-            DecodingResult::U16(wide) => wide,
-            DecodingResult::U32(wide) => {
+            DecodingResult::U8(mut narrow) => {
+                if inverted {
+                    narrow.iter_mut().for_each(|count| *count = !*count);
+                }
+                narrow.into_iter().map(u16::from).collect()
+            }
+            DecodingResult::U16(mut wide) => {
+                if inverted {
+                    wide.iter_mut().for_each(|count| *count = !*count);
+                }
+                wide
+            }
+            DecodingResult::U32(mut wide) => {
+                if inverted {
+                    wide.iter_mut().for_each(|count| *count = !*count);
+                }
                 let mut pixels = vec![0; wide.len()];
                 narrow(path, frame, &wide, &mut pixels)?;
                 pixels

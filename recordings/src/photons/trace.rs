@@ -28,13 +28,22 @@ pub struct Trace {
     counts: Vec<u64>,
     /// Instants in the last bin.
     begun: usize,
+    /// Whether the last sensor is a mask.
+    masked: bool,
 }
 
 impl Trace {
     /// An empty trace of instants of `dwell` seconds, in bins of about `bin` seconds.
     pub fn new(sensors: usize, dwell: f64, bin: f64) -> Self {
         let bin = ((bin / dwell).round() as usize).max(1);
-        Self { sensors, bin, dwell, counts: vec![0; sensors], begun: 0 }
+        Self { sensors, bin, dwell, counts: vec![0; sensors], begun: 0, masked: false }
+    }
+
+    /// The same, whose last sensor is a mask if `masked`, 1 in instants that count and 0 in others: rates are those of the
+    /// instants that count.
+    #[must_use]
+    pub fn masked(self, masked: bool) -> Self {
+        Self { masked, ..self }
     }
 
     /// Seconds of a bin.
@@ -105,14 +114,20 @@ impl Trace {
         self.len() == 0
     }
 
-    /// Photons a second of a sensor, in each whole bin.
+    /// Photons a second of a sensor, in each whole bin; of a [masked](Self::masked) trace a second that counts, NaN where none
+    /// does.
     ///
     /// # Panics
     /// When there is no such sensor.
     pub fn rates(&self, sensor: usize) -> Vec<f64> {
         assert!(sensor < self.sensors, "sensor {sensor} of {}", self.sensors);
         let counts = self.counts.chunks_exact(self.sensors).take(self.len());
-        counts.map(|counts| counts[sensor] as f64 / self.seconds()).collect()
+        let rate = |counts: &[u64]| {
+            let instants = if self.masked { counts[self.sensors - 1] } else { self.bin as u64 };
+            // 0 of 0 is NaN.
+            counts[sensor] as f64 / (instants as f64 * self.dwell)
+        };
+        counts.map(rate).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! `corrust fit`.
 
 use std::{
+    collections::BTreeSet,
     fmt::Write as _,
     path::{Path, PathBuf},
 };
@@ -17,7 +18,7 @@ use crate::cli::commands::autocorrelate::read::Table;
 use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
 use crate::cli::options::units::{Micrometres, Seconds};
 use crate::cli::pictures::{fits, plot};
-use crate::cli::terminal::numbers::{count, uncertain};
+use crate::cli::terminal::numbers::{count, digits, uncertain};
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::{say, warn};
 
@@ -32,7 +33,7 @@ use crate::cli::terminal::say::{say, warn};
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// Tables of curves: CSV, as of corrust autocorrelate --curves; text of lag in seconds, g and, if it is known, standard error; or curves
-    /// of ALV (.asc), Zeiss ConfoCor (.fcs) or Correlator.com (.sin)
+    /// of ALV (.asc), Zeiss ConfoCor (.fcs) or Correlator.com (.sin); files are taken as independent recordings
     #[arg(required = true, value_name = "CURVES", value_parser = input())]
     inputs: Vec<PathBuf>,
     /// Model: diffusion in space (3d) or in a plane (2d)
@@ -53,7 +54,7 @@ pub struct Args {
     /// Start fits from this value of a parameter, too, beside those that the curve suggests; frees kappa; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment, hide_short_help = true)]
     start: Vec<(String, f64)>,
-    /// Keep a parameter within bounds, as tau=10us..1ms or kappa=0.5..10; may be repeated [default: kappa from 1 on]
+    /// Keep a parameter within bounds, as tau=10us..1ms or kappa=0.5..10; frees kappa and offset; may be repeated [default: kappa from 1 on]
     #[arg(long, value_name = "NAME=LOW..HIGH", value_parser = bounds, hide_short_help = true)]
     bound: Vec<(String, f64, f64)>,
     /// Give all curves one value of a parameter; may be repeated
@@ -241,8 +242,12 @@ impl Args {
             }
             if index % each == each - 1 {
                 say(format_args!(
-                    "  reduced chi2 {:.3}, {} degrees of freedom, {}{}",
-                    fitted.reduced_chi2(),
+                    "  reduced chi2 {}, {} degrees of freedom, {}{}",
+                    match fitted.weighted {
+                        true => format!("{:.3}", fitted.reduced_chi2()),
+                        // Squares of g itself, which are small.
+                        false => digits(fitted.reduced_chi2()),
+                    },
                     fitted.degrees,
                     count(fitted.iterations, "iteration"),
                     match &fitted.uncertainties {
@@ -312,6 +317,15 @@ impl Args {
 
     /// The curves of all tables that are asked for.
     fn curves(&self) -> Result<Vec<Named>> {
+        // Recordings are independent; the same one twice is not.
+        let places = self.inputs.iter().map(|path| path.canonicalize().unwrap_or(path.clone()));
+        let mut seen = BTreeSet::new();
+        if let Some((_, path)) =
+            places.zip(&self.inputs).find(|(place, _)| !seen.insert(place.clone()))
+        {
+            let reason = "is given twice: expected files of independent recordings";
+            return Err(Error::file(path, reason));
+        }
         let mut found = Vec::new();
         for (recording, path) in self.inputs.iter().enumerate() {
             let table = Table::read(path)?;

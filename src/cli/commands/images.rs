@@ -67,7 +67,7 @@ pub struct Args {
     /// Largest lags of the spatial correlation, in rows and columns, as 16,32
     #[arg(long, value_name = "R,C", default_value = "16,32", value_parser = pair, hide_short_help = true)]
     lags: (usize, usize),
-    /// Frames whose mean is subtracted from each pixel before correlating; 1: the mean of each frame is subtracted
+    /// Frames whose mean is subtracted from each pixel before correlating; 1: the mean of each whole frame is subtracted
     ///
     /// With 2 or more, structures that do not move drop out. Frames of a last window that is not full are left out.
     #[arg(long, value_name = "FRAMES", default_value_t = 1, hide_short_help = true)]

@@ -128,19 +128,24 @@ pub fn chart(
         .draw_styled(15, 18)?;
     let wide = |index: usize| COLOURS[index].mix(0.4).stroke_width(7);
     for (index, (_, values)) in lines.iter().enumerate() {
-        let points = axis.values.iter().copied().zip(values.iter().copied());
-        if index < look.wide {
-            chart.draw_series(LineSeries::new(points, wide(index)))?;
-        } else if joined && values.len() > 1 {
-            let (colour, dashed) = mark(index);
-            let style = colour.stroke_width(LINE);
-            if dashed {
-                chart.draw_series(DashedLineSeries::new(points, DASH, GAP, style))?;
+        let points: Vec<(f64, f64)> =
+            axis.values.iter().copied().zip(values.iter().copied()).collect();
+        // Lines end where there is no value.
+        for run in points.split(|(_, value)| value.is_nan()) {
+            let (length, points) = (run.len(), run.iter().copied());
+            if index < look.wide {
+                chart.draw_series(LineSeries::new(points, wide(index)))?;
+            } else if joined && length > 1 {
+                let (colour, dashed) = mark(index);
+                let style = colour.stroke_width(LINE);
+                if dashed {
+                    chart.draw_series(DashedLineSeries::new(points, DASH, GAP, style))?;
+                } else {
+                    chart.draw_series(LineSeries::new(points, style))?;
+                }
             } else {
-                chart.draw_series(LineSeries::new(points, style))?;
+                chart.draw_series(points.map(|point| dot(point, DOT, mark(index))))?;
             }
-        } else {
-            chart.draw_series(points.map(|point| dot(point, DOT, mark(index))))?;
         }
     }
     let left = (SIZE.0 - width) as i32 - 22;

@@ -10,7 +10,7 @@ use corrust::{
 };
 
 use super::{
-    Args, Ends, Output, note_late, say_left_out,
+    Args, Ends, Output, note_late, say_empty_blocks, say_left_out,
     tables::{Curves, pycorrfit_files},
 };
 use crate::cli::options::given;
@@ -105,8 +105,10 @@ impl Args {
             count(components, "component"),
             count(channels.len(), "channel")
         );
-        self.say_done(&sums, names.len(), [instants as f64 * dwell, seconds], &device);
+        let length = instants as f64 * dwell;
+        self.say_done(&sums, names.len(), (instants, length), seconds, &device);
         say_left_out(mask.as_ref(), dwell);
+        say_empty_blocks(blocks.as_ref());
         Ok(())
     }
 }

@@ -71,7 +71,7 @@ pub struct Args {
     /// Cross-correlate neighbours of an array (right, left, below, above), or all pairs, both ways
     #[arg(long, value_enum, conflicts_with = "pair", hide_short_help = true)]
     pairs: Option<Pairs>,
-    /// Columns and rows of the sensors' array, as 5,5 [default: as many of both, or one row]
+    /// Columns and rows of the sensors' array, as 5x5 [default: as many of both, or one row]
     #[arg(long, value_name = "WxH", requires = "pairs", hide_short_help = true)]
     grid: Option<Grid>,
     /// Length of a sample, a number with ns, us, ms or s, as 1.6us; for photons it is rounded to whole units of their
@@ -220,7 +220,7 @@ impl Args {
         let (counts, dwell) = self.open()?;
         let recording = counts.recording;
         let (sensors, instants) = (recording.shape().sensors, recording.times());
-        let (mut plan, mut pairs) = self.plan(sensors, counts.masked)?;
+        let (mut plan, mut pairs) = self.plan(sensors, counts.masked, dwell)?;
         if counts.masked {
             pairs.pop();
         }
@@ -230,8 +230,9 @@ impl Args {
         self.files(&pycorrfit).check(self.existing)?;
         let writer = Output::create(&self.output, plan.shape(), Dtype::Uint64)?;
         let traced = self.photons.trace.is_some() || self.pycorrfit.is_some();
-        let mut trace = traced.then(|| Trace::new(sensors, dwell, self.photons.trace_bin.0));
         let masked = counts.masked;
+        let trace = || Trace::new(sensors, dwell, self.photons.trace_bin.0).masked(masked);
+        let mut trace = traced.then(trace);
         let mut blocks = self.blocks.map(|count| Ends::new(count, instants, masked)).transpose()?;
 
         let start = Instant::now();
@@ -268,10 +269,16 @@ impl Args {
         self.say_done(
             &sums,
             sensors - usize::from(masked),
-            [instants as f64 * dwell, seconds],
+            (instants, instants as f64 * dwell),
+            seconds,
             &device,
         );
+        if state.instants() > instants {
+            let all = count(state.instants(), "instant");
+            tell(format_args!("  {all} since the stream began"));
+        }
         say_left_out(mask.as_ref(), dwell);
+        say_empty_blocks(blocks.as_ref());
         Ok(())
     }
 
@@ -285,22 +292,23 @@ impl Args {
         ])
     }
 
-    /// Says how much was computed, in how many seconds of the stream and of time.
+    /// Says how much this run computed, instants and their seconds, in how many seconds.
     fn say_done<T>(
         &self,
         sums: &Sums<T>,
         sensors: usize,
-        [length, seconds]: [f64; 2],
+        (instants, length): (u64, f64),
+        seconds: f64,
         device: &str,
     ) {
         let took = numbers::seconds(seconds);
         tell(format_args!(
             "autocorrelated {} x {} ({} s) at {} in {took}: {}instants/s on {device}: {}",
             count(sensors, "sensor"),
-            count(sums.instants, "instant"),
+            count(instants, "instant"),
             digits(length),
             count(sums.points.len(), "lag"),
-            si(sums.instants as f64 / seconds),
+            si(instants as f64 / seconds),
             self.output.display()
         ));
     }
@@ -384,10 +392,16 @@ impl Args {
     /// Requested pairs of `sensors` sensors; empty for all autocorrelations. The last sensor may be a mask, which is correlated with
     /// itself alone.
     fn asked_pairs(&self, sensors: usize, masked: bool) -> Result<Vec<(usize, usize)>> {
+        let own = sensors - usize::from(masked);
         let mut pairs: Vec<_> = match self.pairs {
-            Some(pairs) => pairs.of(sensors - usize::from(masked), self.grid)?,
+            Some(pairs) => pairs.of(own, self.grid)?,
             None => self.pair.iter().map(|&Pair(a, b)| (a, b)).collect(),
         };
+        if let Some((a, b)) = pairs.iter().find(|(a, b)| *a.max(b) >= own) {
+            return Err(Error::invalid(format!(
+                "sensor pair {a},{b}: expected numbers below {own}"
+            )));
+        }
         if masked && !pairs.is_empty() {
             pairs.push((sensors - 1, sensors - 1));
         }
@@ -395,8 +409,15 @@ impl Args {
     }
 
     /// The plan, and the sensors of each curve, the last of them that of the mask if there is one.
-    fn plan(&self, sensors: usize, masked: bool) -> Result<(Autocorrelator, Vec<[u32; 2]>)> {
-        let placed = |builder: Builder| builder.device(self.device.clone()).kernel(self.kernel);
+    fn plan(
+        &self,
+        sensors: usize,
+        masked: bool,
+        dwell: f64,
+    ) -> Result<(Autocorrelator, Vec<[u32; 2]>)> {
+        let placed = |builder: Builder| {
+            builder.device(self.device.clone()).kernel(self.kernel).dwell(dwell).masked(masked)
+        };
         if let Some(path) = &self.resume {
             let state = State::load(path)?;
             if state.shape().sensors != sensors {
@@ -410,7 +431,13 @@ impl Args {
                 ));
             }
             let pairs = state.pairs();
-            return Ok((placed(Autocorrelator::resume(state)).build()?, pairs));
+            let plan = placed(Autocorrelator::resume(state)).build();
+            // The options are this run's, the state is the file's.
+            let of_file = |error| match error {
+                Error::Invalid(reason) => Error::file(path, reason),
+                other => other,
+            };
+            return Ok((plan.map_err(of_file)?, pairs));
         }
         let builder = placed(Autocorrelator::builder(sensors))
             .groups(self.groups.unwrap_or(10))
@@ -434,6 +461,17 @@ fn say_left_out<T: Amount>(mask: Option<&Sums<T>>, dwell: f64) {
     // At lag 0 every instant has a bin of its own.
     let left = all - mask.direct[[0, 0]].value();
     tell(format_args!("  left out {} s of {} s", digits(left * dwell), digits(all * dwell)));
+}
+
+/// Warns of blocks in which no instant counts, if there are any.
+fn say_empty_blocks<T: Amount>(blocks: Option<&Ends<T>>) {
+    let Some(blocks) = blocks.filter(|blocks| blocks.empty > 0) else { return };
+    warn(format_args!(
+        "--blocks {}: {} in which no instant counts, error bars are of the other {}",
+        blocks.count,
+        count(blocks.empty, "block"),
+        blocks.blocks.len()
+    ));
 }
 
 /// Says how many photons were put in order.
@@ -535,6 +573,11 @@ struct Ends<T = u64> {
     masks: Option<Blocks<T>>,
     count: u64,
     instants: u64,
+    /// Blocks that have ended, and those of them in which no instant counts.
+    ended: u64,
+    empty: u64,
+    /// Instants that count, up to the end of the last block.
+    counted: f64,
 }
 
 impl<T: Amount> Ends<T> {
@@ -545,24 +588,43 @@ impl<T: Amount> Ends<T> {
             )));
         }
         let masks = masked.then(Blocks::default);
-        Ok(Self { blocks: Blocks::default(), masks, count, instants })
+        let blocks = Blocks::default();
+        Ok(Self { blocks, masks, count, instants, ended: 0, empty: 0, counted: 0.0 })
     }
 
     /// The instant that ends the block that has begun.
     fn next(&self) -> u64 {
-        let block = u128::from(self.count.min(self.blocks.len() as u64 + 1));
+        let block = u128::from(self.count.min(self.ended + 1));
         (u128::from(self.instants) * block / u128::from(self.count)) as u64
     }
 
-    /// Ends it with the sums there.
+    /// Ends it with the sums there. A block in which no instant counts is none: it is a part of the block before, or of
+    /// the one after where there is none before.
     fn end(&mut self, sums: &Sums<T>) -> Result<()> {
-        if self.blocks.len() as u64 >= self.count {
+        if self.ended >= self.count {
             return Ok(());
         }
+        self.ended += 1;
         let Some(masks) = &mut self.masks else { return self.blocks.add(sums) };
         let (sums, mask) = sums.clone().split_mask(true);
-        masks.add(&mask.expect("the last row"))?;
-        self.blocks.add(&sums)
+        let mask = mask.expect("the last row");
+        // At lag 0 every instant has a bin of its own.
+        let counted = mask.direct[[0, 0]].value();
+        if counted > self.counted {
+            self.counted = counted;
+            masks.add(&mask)?;
+            return self.blocks.add(&sums);
+        }
+        self.empty += 1;
+        if self.counted > 0.0 {
+            masks.lengthen(&mask)?;
+            return self.blocks.lengthen(&sums);
+        }
+        if self.ended == self.count {
+            masks.add(&mask)?;
+            return self.blocks.add(&sums);
+        }
+        Ok(())
     }
 
     /// Errors of the curves, divided by the mask's.

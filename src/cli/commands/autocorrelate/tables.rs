@@ -218,7 +218,9 @@ impl<T: Amount> Curves<'_, T> {
             let traces = if direct == delayed { 1 } else { 2 };
             for (sensor, head) in heads.into_iter().take(traces) {
                 let _ = writeln!(text, "{head}\n# Time [s]\tIntensity trace [kHz]");
-                for (bin, rate) in trace.rates(sensor).iter().enumerate() {
+                let rates = trace.rates(sensor).into_iter().enumerate();
+                // Bins in which no instant counts have none.
+                for (bin, rate) in rates.filter(|(_, rate)| !rate.is_nan()) {
                     let _ =
                         writeln!(text, "{:.9e}\t{:.9e}", bin as f64 * trace.seconds(), rate / 1e3);
                 }

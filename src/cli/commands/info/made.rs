@@ -296,6 +296,8 @@ fn state(path: &Path) -> Result<Facts> {
         ("lags", json!(shape.lags)),
         ("scheme", json!(shape.scheme.name())),
         ("instants", json!(state.instants())),
+        ("dwell_seconds", json!(state.dwell())),
+        ("masked", json!(state.is_masked())),
     ])
 }
 

@@ -40,7 +40,7 @@ const GAPS: usize = 10_000;
 
 /// Describe a file: format, times, rate, inputs, gaps, levels, photons
 ///
-/// A recording of voltages or photons, or any file that corrust writes. The whole recording is read to find gaps, unless
+/// A recording of voltages or photons, or an array, recording, table of curves or state that corrust writes. The whole recording is read to find gaps, unless
 /// --quick is given.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]

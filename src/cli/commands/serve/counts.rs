@@ -94,6 +94,8 @@ impl Args {
             .groups(self.counts.groups)
             .lags(self.counts.lags)
             .scheme(self.counts.scheme)
+            .dwell(dwell)
+            .masked(false)
             .device(self.place.device.clone())
             .kernel(Kernel::Auto);
         let most_lost = (MOST_LOST / dwell) as u64;
