@@ -225,7 +225,7 @@ impl Args {
         let channels = beams.channels(recorded.channels)?;
         let array = array.map(|array| of_channels(&array, recorded.channels, &channels));
         let array = array.transpose()?;
-        let ticks = Ticks::of(recorded.channels).from_channel(channels.start);
+        let ticks = Ticks::of(recorded.channels).starting_at(channels.start);
         let length = (times as usize, ticks);
         let mut outputs = Outputs::create(beams, &shape, length, array.as_ref(), &names)?;
 

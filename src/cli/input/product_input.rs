@@ -77,7 +77,7 @@ impl Ticks {
     }
 
     /// The same of channels from the channel `start` on.
-    pub fn from_channel(self, start: usize) -> Self {
+    pub fn starting_at(self, start: usize) -> Self {
         Self { first_channel: self.first_channel.saturating_add(start as u64), ..self }
     }
 }

@@ -448,7 +448,7 @@ fn add_beams(
     let all = place.shape.channels;
     let channels = options.channels(all)?;
     let array = array.map(|array| of_channels(array, all, &channels)).transpose()?;
-    let length = (place.recorded as usize, place.ticks.from_channel(channels.start));
+    let length = (place.recorded as usize, place.ticks.starting_at(channels.start));
     let outputs = beams::Outputs::create(options, &shape, length, array.as_ref(), &names)?;
     let files = Shared::new(outputs);
     let theirs = files.clone();
