@@ -243,7 +243,9 @@ fn counts_that_are_sent_are_served() {
     service.wait("corrust_packets_total", 250.0);
     service.end();
     write(&folder.join("counts.npy"), &counts, SENSORS, false);
-    let line = format!("autocorrelate counts.npy -o sums.npy {SHAPE} --save expected --device cpu");
+    let line = format!(
+        "autocorrelate counts.npy -o sums.npy {SHAPE} --dwell 1ms --save expected --device cpu"
+    );
     command::done(folder, &line);
     assert!(fs::read(folder.join("state")).unwrap() == fs::read(folder.join("expected")).unwrap());
     // Simulated counts, through a pipe; their molecules take their time through the focus.
