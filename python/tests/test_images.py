@@ -43,7 +43,8 @@ def test_spatial_correlation_is_numpys(rng: np.random.Generator, window: int) ->
             p = blocks[..., :height, left : left + width]
             q = blocks[..., row:, left + column : left + column + width]
             if window == 1:
-                found = (p * q).mean((1, 2, 3)) / (p.mean((1, 2, 3)) * q.mean((1, 2, 3))) - 1
+                mean = blocks.mean((1, 2, 3), keepdims=True)
+                found = ((p - mean) * (q - mean) / mean**2).mean((1, 2, 3))
             else:
                 both = (p - p.mean(1, keepdims=True)) * (q - q.mean(1, keepdims=True))
                 found = both.sum(1).mean((1, 2)) / (window - 1) / (p.mean((1, 2, 3)) * q.mean((1, 2, 3)))
