@@ -437,20 +437,7 @@ fn correlates_behind_on(device: Device) {
                 let samples = cases[number].view(&turned[number], layout);
                 let left = samples.missing(&missing).gather(layout).unwrap();
                 theirs.accumulate(&left[..]).unwrap();
-                let is_valid = |time: usize, channel: usize, input: usize| {
-                    !missing.iter().any(|gap| {
-                        gap.times.contains(&time)
-                            && gap.channels.contains(&channel)
-                            && gap.inputs.contains(&input)
-                    })
-                };
-                for (channel, i, j) in ndarray::indices([channels, inputs, inputs]) {
-                    let both =
-                        |time: &usize| is_valid(*time, channel, i) && is_valid(*time, channel, j);
-                    if j <= i {
-                        valid[channel][baseline(i, j)] += (0..times).filter(both).count() as u64;
-                    }
-                }
+                add_valid(&mut valid, [inputs, times], &missing);
             }
             let [ours, theirs] = [ours.dump().unwrap(), theirs.dump().unwrap()];
             assert!(ours.visibilities == theirs.visibilities, "{what}");
@@ -462,6 +449,27 @@ fn correlates_behind_on(device: Device) {
                 buffer.download(Stream::default(), &mut after).unwrap();
                 assert!(after == *bytes, "{what}: samples of the caller were changed");
             }
+        }
+    }
+}
+
+/// Adds the number of valid times of each channel and baseline, by plain loops.
+fn add_valid<const B: usize>(
+    valid: &mut [[u64; B]],
+    [inputs, times]: [usize; 2],
+    missing: &[Missing],
+) {
+    let is_valid = |time: usize, channel: usize, input: usize| {
+        !missing.iter().any(|gap| {
+            gap.times.contains(&time)
+                && gap.channels.contains(&channel)
+                && gap.inputs.contains(&input)
+        })
+    };
+    for (channel, i, j) in ndarray::indices([valid.len(), inputs, inputs]) {
+        let both = |time: &usize| is_valid(*time, channel, i) && is_valid(*time, channel, j);
+        if j <= i {
+            valid[channel][baseline(i, j)] += (0..times).filter(both).count() as u64;
         }
     }
 }
@@ -485,20 +493,7 @@ fn cpu_counts_many_blocks() {
             };
             let gaps: Vec<Missing> = (0..block % 4).map(gap).collect();
             plan.accumulate(samples.missing(&gaps)).unwrap();
-            let is_valid = |time: usize, channel: usize, input: usize| {
-                !gaps.iter().any(|gap| {
-                    gap.times.contains(&time)
-                        && gap.channels.contains(&channel)
-                        && gap.inputs.contains(&input)
-                })
-            };
-            for (channel, i, j) in ndarray::indices([channels, inputs, inputs]) {
-                let both =
-                    |time: &usize| is_valid(*time, channel, i) && is_valid(*time, channel, j);
-                if j <= i {
-                    expected[channel][baseline(i, j)] += (0..times).filter(both).count() as u64;
-                }
-            }
+            add_valid(&mut expected, [inputs, times], &gaps);
         }
         if blocks == 70 {
             plan.reset();

@@ -9,7 +9,7 @@
 //! does the same operations on f64 in the same order (`abi::kurtosis`), and flags the same blocks.
 //!
 //! The samples of a flagged cell become zero at once, in the order of the stream: work behind this launch finds them so, without
-//! a list of them. Their sums are those of before, so that cells may be judged again.
+//! a list of them. Sums stay as they were, so that cells may be judged again.
 //!
 //! The host makes limits as they are needed. A thread that needs one which is not there marks it, and flags nothing; the host makes
 //! it, and has all judged again.

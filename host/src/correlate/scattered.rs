@@ -21,11 +21,11 @@ const FEW: usize = 8;
 /// Time samples that are lost to inputs of one channel.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scattered {
-    /// Those lost to all inputs.
+    /// Number of time samples that all inputs miss.
     all: u64,
-    /// Others, of each input; of none as long as there are none.
+    /// Number of other time samples that each input misses; empty as long as there are none.
     of_inputs: Vec<u64>,
-    /// Those of them lost to two inputs `i > j`, at [`baseline`]`(i, j)`.
+    /// Number of these that two inputs `i > j` both miss, at [`baseline`]`(i, j)`.
     both: Both,
 }
 

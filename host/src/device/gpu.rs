@@ -335,8 +335,8 @@ impl dyn Gpu {
     /// [reach](Gpu::fetch_peer) the other.
     ///
     /// # Safety
-    /// `to` is this GPU's memory, and `address` that of `from`, of so many bytes; those that are read stay until the stream has
-    /// done this work.
+    /// `to` is memory of this GPU and `address` memory of `from`, both of the number of bytes that is copied. What is read stays
+    /// until the stream has done this work.
     pub unsafe fn fetch(
         &self,
         (stream, to): (Stream, u64),

@@ -111,6 +111,9 @@ impl Piece<Samples<'_>> {
             return self.times * (channels.len() * inputs.len()) as u64;
         };
         let (gaps, times) = (samples.gaps().collect::<Vec<_>>(), 0..samples.extents().times);
+        if gaps.is_empty() {
+            return 0;
+        }
         let of_input = |input| lost_of(&gaps, channels, input, &times) as u64;
         inputs.map(of_input).sum()
     }
